@@ -1,0 +1,34 @@
+# Every verb sets up .venv by itself: python3 (3.11 or newer) and make are all it takes.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test slow lint types check clean
+
+demo: $(READY)  ## train TD3 with and without DISCOVER on a small task and draw the curves
+	$(BIN)/python examples/demo.py
+
+test: $(READY)  ## the tests, all but the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+slow: $(READY)  ## the slow tests: learning, and every cell of the matrix
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/pyright
+
+check: lint types test  ## what must pass before a change lands
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "python3 is %d.%d; discover_rl needs 3.11 or newer (make PYTHON=python3.12 …)" % sys.version_info[:2])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e .
+	@touch $(READY)
+
+clean:
+	rm -rf .venv

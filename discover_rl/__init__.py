@@ -1,0 +1,19 @@
+"""Exploration in continuous control: DISCOVER and its rivals, on every actor-critic."""
+
+from discover_rl._version import __version__
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.api import Result, train
+from discover_rl.policy import Policy, load_policy
+from discover_rl.strategies import STRATEGIES
+from discover_rl.types import UserError
+
+__all__ = [
+    "ALGORITHMS",
+    "STRATEGIES",
+    "Policy",
+    "Result",
+    "UserError",
+    "__version__",
+    "load_policy",
+    "train",
+]

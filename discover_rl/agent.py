@@ -1,0 +1,144 @@
+"""An agent: one algorithm wedded to one strategy, with its replay, lifted over the lanes of a cohort.
+
+Every environment step is one call of `tick` – insert, sample, learn, next action – vmapped over
+lanes, jitted and donated. State and data carry a leading axis of lanes; the step does not, so what
+depends on it is decided once for all lanes. Random numbers come from (lane's seed, step, stream)
+alone: there is no generator to carry along or to lose.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+
+from discover_rl import replay
+from discover_rl.types import Action, Algorithm, Array, Losses, Net, Seen, Spec, Update
+
+
+class Stream(enum.IntEnum):
+    """What random numbers are for. Each has a stream of its own, so that none moves another."""
+
+    INIT = 0
+    ACT = 1
+    SAMPLE = 2
+    LEARN = 3
+    BEGIN = 4
+    REPORT = 5
+
+
+class State(NamedTuple):
+    seed: Array  # ()
+    learner: Any  # the algorithm's state, the strategy's inside
+    replay: replay.Replay
+    action: Action  # chosen, and not yet answered by the environment
+
+
+WATCHED = ("observation", "reward", *(f"{name}_loss" for name in Losses._fields), "action")
+"""What must stay finite, in the order in which it would go bad."""
+REPORT_BATCH = 1024
+
+
+class Reply(NamedTuple):
+    executed: Array  # (action,) to be sent to the environment
+    bad: Array  # () index into WATCHED of the first quantity that is not finite; −1: all are
+
+
+class Agent:
+    """The programs of a cohort. All states have lanes in front."""
+
+    def __init__(
+        self, spec: Spec, algorithm: str, hyper: Any, strategy: str, strategy_hyper: Any, steps: int
+    ):
+        """`hyper` and `strategy_hyper` give the statics; their floats are given to `init`, per lane."""
+        module = importlib.import_module(f"discover_rl.algorithms.{algorithm}")
+        tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
+        self.spec = spec
+        self.strategy = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
+        self.algorithm: Algorithm = module.make(spec, hyper, self.strategy)
+        self.batch_size: int = hyper.batch_size
+        self.capacity = min(hyper.replay_size, steps)
+        self.init = jax.jit(jax.vmap(self._init))
+        self.enter = jax.jit(jax.vmap(self._enter, in_axes=(0, 0, 0, None)), donate_argnums=0)
+        self.report = jax.jit(jax.vmap(self._report, in_axes=(0, None)))
+        self._ticks = functools.cache(self._compiled_tick)
+
+    def due(self, step: int) -> tuple[Update, ...]:
+        """The updates to do once `step` environment steps have been made."""
+        return self.strategy.plan(step, self.algorithm.due(step))
+
+    def tick(self, state: State, seen: Seen, step: int) -> tuple[State, Reply]:
+        """Learn from what was seen after `step` environment steps, and choose the next action."""
+        return self._ticks(self.due(step))(state, seen, np.int32(step))
+
+    def nets(self, state: State) -> Net:
+        """The networks that evaluation uses, on the host, lanes in front."""
+        return jax.device_get(self.algorithm.greedy(state.learner).net)
+
+    def _compiled_tick(self, updates: tuple[Update, ...]) -> Any:
+        tick = functools.partial(self._tick, updates)
+        return jax.jit(jax.vmap(tick, in_axes=(0, 0, None)), donate_argnums=0)
+
+    # From here on: one lane.
+
+    def _init(self, seed: Array, hyper: Any, strategy_hyper: Any) -> State:
+        learner = self.algorithm.init(self._key(seed, 0, Stream.INIT), hyper, strategy_hyper)
+        nothing = jnp.zeros(self.spec.action_size)
+        memory = replay.init(self.capacity, self.spec.observation_size, self.spec.action_size)
+        return State(seed, learner, memory, Action(nothing, nothing))
+
+    def _enter(self, state: State, obs: Array, fresh: Array, step: Array) -> State:
+        """Where `fresh`, an episode starts at `obs` and the next action is chosen there."""
+        memory = replay.enter(state.replay, obs, fresh)
+        learner, action = self._act(self._begin(state, fresh, step), state.seed, obs, step)
+        chosen = learner, action
+        kept = state.learner, state.action
+        learner, action = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), chosen, kept)
+        return State(state.seed, learner, memory, action)
+
+    def _tick(
+        self, updates: tuple[Update, ...], state: State, seen: Seen, step: Array
+    ) -> tuple[State, Reply]:
+        memory = replay.insert(state.replay, state.action, seen)
+        learner = self._begin(state, seen.ended, step)
+        losses = Losses()
+        for i, update in enumerate(updates):
+            sample_key = random.fold_in(self._key(state.seed, step, Stream.SAMPLE), i)
+            learn_key = random.fold_in(self._key(state.seed, step, Stream.LEARN), i)
+            batch = replay.sample(memory, sample_key, self.batch_size, update.recent)
+            learner, losses = self.algorithm.learn(learner, batch, learn_key, update.actor)
+        learner, action = self._act(learner, state.seed, seen.obs, step)
+        watched = (seen.next_obs, seen.reward, *losses, action.executed)
+        finite = jnp.stack([jnp.isfinite(jnp.asarray(value)).all() for value in watched])
+        bad = jnp.where(finite.all(), -1, jnp.argmin(finite))
+        return State(state.seed, learner, memory, action), Reply(action.executed, bad)
+
+    def _begin(self, state: State, fresh: Array, step: Array) -> Any:
+        begun = self.algorithm.begin(state.learner, self._key(state.seed, step, Stream.BEGIN))
+        return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, state.learner)
+
+    def _act(self, learner: Any, seed: Array, obs: Array, step: Array) -> tuple[Any, Action]:
+        noise = self.algorithm.draw(self._key(seed, step, Stream.ACT))
+        return self.algorithm.act(learner, obs, noise, step)
+
+    def _report(self, state: State, step: Array) -> dict[str, Array]:
+        """Diagnostics on a fresh batch; changes nothing, costs the ticks nothing."""
+        sample_key, key = random.split(self._key(state.seed, step, Stream.REPORT))
+        batch = replay.sample(state.replay, sample_key, REPORT_BATCH)
+        return self.algorithm.report(state.learner, batch, key)
+
+    @staticmethod
+    def _key(seed: Array, step: Array | int, stream: Stream) -> Any:
+        return random.fold_in(random.fold_in(random.key(seed), stream), step)
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Trees of numbers, one per lane, as one tree of float32 arrays with lanes in front."""
+    return jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *trees)

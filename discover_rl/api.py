@@ -1,0 +1,123 @@
+"""The Python interface: `discover_rl.train`, and what it returns.
+
+Nothing heavy is imported before it is needed: `import discover_rl` and `discover --help` are quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discover_rl.policy import Policy, load_policy
+
+if TYPE_CHECKING:
+    from discover_rl.training import Observer
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run's outcome."""
+
+    path: Path
+    """Its folder: record.jsonl, policy.safetensors, policy.json."""
+    run: dict[str, Any]
+    """The run, fully resolved: task, algorithm, strategy, steps, seed, settings."""
+    steps: list[int]
+    """When it was evaluated."""
+    returns: list[list[float]]
+    """What it scored then, episode by episode."""
+    failure: dict[str, Any] | None = None
+    """What ended it early, if anything did."""
+
+    def score(self, last: int = 10) -> float:
+        """Mean return of the last evaluations; the paper takes ten."""
+        ends = [sum(returns) / len(returns) for returns in self.returns[-last:]]
+        return sum(ends) / len(ends) if ends else float("nan")
+
+    def policy(self) -> Policy:
+        return load_policy(self.path)
+
+
+def default_out(task: str, algorithm: str, strategy: str) -> Path:
+    """Where runs go that were not told."""
+    return Path("runs") / f"{task.replace(':', '-').replace('/', '-')}-{algorithm}-{strategy}"
+
+
+def train(
+    task: str,
+    *,
+    algorithm: str = "td3",
+    strategy: str = "discover",
+    steps: int = 1_000_000,
+    seeds: int | Iterable[int] = 1,
+    out: str | Path | None = None,
+    observer: Observer | None = None,
+    checkpoint_seconds: float = 60.0,
+    **overrides: Any,
+) -> list[Result]:
+    """Train on a Gymnasium task, several seeds in lockstep; one Result per run.
+
+    What `out` already holds of it is not done again: call it once more after a crash, or after
+    Ctrl-C, and it goes on where it was.
+
+    Args:
+        task: a Gymnasium id ("Hopper-v5"), or "module:id" for an id that `module` registers.
+        algorithm: a name from ALGORITHMS.
+        strategy: a name from STRATEGIES.
+        steps: environment steps of each run.
+        seeds: how many (0, 1, …), or which.
+        out: folder for records and policies; runs/TASK-ALGORITHM-STRATEGY by default.
+        observer: hears of progress; None shows it on the terminal.
+        checkpoint_seconds: how far apart checkpoints are.
+        **overrides: settings by name: gamma=0.98, **{"strategy.lam": 0.1, "eval.every": 500}. A list
+            for a float makes a run of each value, all in lockstep.
+
+    Example:
+        results = discover_rl.train("Pendulum-v1", steps=15_000, seeds=3)
+        action, _ = results[0].policy().predict(obs)
+    """
+    from discover_rl import config, display, envs, training
+
+    folder = Path(out) if out is not None else default_out(task, algorithm, strategy)
+    runs = config.resolve(task, algorithm, strategy, steps, seeds, overrides)
+    envs.make(task).close()  # before anything is written, so that a wrong task leaves no trace
+    with display.on_terminal(folder) if observer is None else contextlib.nullcontext(observer) as o:
+        with stop_on_signal() as stopping:
+            records = training.train(runs, folder, o, stopping, checkpoint_seconds)
+    return [
+        Result(
+            path=record.path.parent,
+            run=run.to_json(),
+            steps=[line["step"] for line in record.evaluations],
+            returns=[line["returns"] for line in record.evaluations],
+            failure=record.failure,
+        )
+        for run, record in zip(runs, records.values(), strict=True)
+    ]
+
+
+@contextlib.contextmanager
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM ask training to stop after a checkpoint; a second one stops it at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False  # signals belong to the main thread
+        return
+    asked = threading.Event()
+
+    def ask(number: int, frame: Any) -> None:
+        del number, frame
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

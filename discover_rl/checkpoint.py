@@ -1,0 +1,226 @@
+"""Checkpoints: all of a cohort at one step, in one folder that is whole or not there.
+
+`checkpoint-<step>/` has a file per lane – networks, optimisers, strategy, counters, the actions of the
+running episode – and `cohort.json`, which names every file with its size and checksum. Replay buffers
+are too large to be written each time: every checkpoint adds one segment per lane with the rows that
+are new, under `replay/`, and `cohort.json` lists the segments that make up the buffer.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors.numpy
+
+from discover_rl import provenance, store
+from discover_rl.agent import State
+from discover_rl.config import Run
+from discover_rl.envs import Episode
+from discover_rl.replay import Replay
+from discover_rl.types import UserError
+
+FORMAT = 1
+MANIFEST = "cohort.json"
+BULK = ("bare", "executed", "reward", "terminated", "row")  # one entry per transition
+ACTIONS = "episode.actions"
+
+
+class Lane(NamedTuple):
+    """A lane's part of a checkpoint."""
+
+    state: State
+    episode: Episode
+
+
+def find(out: Path) -> Path | None:
+    """The newest whole checkpoint in a folder."""
+    whole = [
+        path.parent for path in out.glob(f"checkpoint-*/{MANIFEST}") if path.parent.suffix == ""
+    ]
+    return max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
+
+
+def manifest(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((path / MANIFEST).read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
+    if content.get("format") != FORMAT:
+        raise UserError(f"{path} has format {content.get('format')}; this version reads {FORMAT}.")
+    return content
+
+
+def clear(out: Path) -> None:
+    """Remove every checkpoint: the cohort is done, or nothing of it is worth keeping."""
+    for path in (*out.glob("checkpoint-*"), out / "replay"):
+        store.remove(path)
+
+
+def save(
+    out: Path,
+    step: int,
+    runs: Sequence[Run],
+    alive: np.ndarray,
+    state: State,
+    episodes: list[Episode],
+) -> bool:
+    """Write a checkpoint of the living lanes; dead ones keep what they have in the last.
+
+    False, and nothing written, if something in a living lane is not finite: the next tick will notice
+    and say what, and until then the last checkpoint is the better one.
+    """
+    slim = jax.device_get(state._replace(replay=_counters(state.replay)))
+    lanes = {
+        i: _named(jax.tree.map(lambda leaf, i=i: leaf[i], slim)) for i in np.flatnonzero(alive)
+    }
+    if not all(np.isfinite(leaf).all() for arrays in lanes.values() for leaf in arrays.values()):
+        return False
+    last = find(out)
+    before = {lane["name"]: lane for lane in manifest(last)["lanes"]} if last else {}
+    draft = out / f"checkpoint-{step}.tmp"
+    store.remove(draft)
+    draft.mkdir(parents=True)
+
+    known = [_reached(before.get(run.name)) for run in runs]
+    fresh = _excerpt(state.replay, np.asarray(known))
+    entries = [entry for name, entry in before.items() if name not in {run.name for run in runs}]
+    for i, run in enumerate(runs):
+        if i not in lanes:
+            entries += [before[run.name]] if run.name in before else []
+            continue
+        file = f"{run.name.replace('/', '+')}.safetensors"
+        span = [int(slim.replay["count"][i]), int(slim.replay["head"][i]) + 1]
+        segments = list(before[run.name]["replay"]) if run.name in before else []
+        if span != known[i]:
+            segment = f"replay/{run.name}/{span[0]}-{span[1]}.safetensors"
+            proof = store.write(out / segment, safetensors.numpy.save(fresh[i]))
+            first = [span[0] - len(fresh[i]["row"]), span[1] - len(fresh[i]["rows"])]
+            segments.append({"file": segment, "proof": proof, "from": first, "to": span})
+        oldest = int(slim.replay["oldest"][i])
+        arrays = lanes[i] | {ACTIONS: episodes[i].actions}
+        entries.append(
+            {
+                "name": run.name,
+                "run": run.to_json(),
+                "step": step,
+                "file": file,
+                "proof": store.write(draft / file, safetensors.numpy.save(arrays)),
+                "episode": {"number": episodes[i].number, "digest": episodes[i].digest},
+                # A segment also holds the row that the next segment's first transition starts from.
+                "replay": [segment for segment in segments if segment["to"][0] >= oldest],
+            }
+        )
+    for entry in entries:
+        if entry["step"] != step and last:
+            shutil.copyfile(last / entry["file"], draft / entry["file"])
+    content = {"format": FORMAT, "step": step, "code": provenance.code(), "lanes": entries}
+    store.write(draft / MANIFEST, json.dumps(content, indent=1).encode())
+    draft.rename(out / f"checkpoint-{step}")
+    store.sync(out)
+    _tidy(out, step, content)
+    return True
+
+
+def load(path: Path, runs: Sequence[Run], like: Any) -> tuple[State, list[Episode]]:
+    """The lanes of these runs; `like` is the state of a fresh agent, or its shapes."""
+    content = manifest(path)
+    entries = {lane["name"]: lane for lane in content["lanes"]}
+    lanes = [_load_lane(path, entries[run.name], like) for run in runs]
+    states = [lane.state for lane in lanes]
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
+    return jax.device_put(stacked), [lane.episode for lane in lanes]
+
+
+def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> Lane:
+    content = store.read(path / entry["file"], entry["proof"])
+    arrays = safetensors.numpy.load(content)
+    actions = arrays.pop(ACTIONS)
+    template = _named(like._replace(replay=_counters(like.replay)))
+    expected = {name: (leaf.shape[1:], leaf.dtype) for name, leaf in template.items()}
+    found = {name: (leaf.shape, leaf.dtype) for name, leaf in arrays.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise UserError(
+                f"{path} does not fit this agent: {name} is {found.get(name, 'absent')} there and "
+                f"{expected.get(name, 'absent')} here."
+            )
+    shapes = like.replay._replace(**dict.fromkeys(("head", "count", "oldest")))
+    bulk = {
+        name: np.zeros(leaf.shape[1:], leaf.dtype)
+        for name, leaf in shapes._asdict().items()
+        if leaf is not None
+    }
+    for segment in entry["replay"]:
+        part = safetensors.numpy.load(store.read(path.parent / segment["file"], segment["proof"]))
+        at = np.arange(segment["from"][0], segment["to"][0]) % len(bulk["row"])
+        for name in BULK:
+            bulk[name][at] = part[name]
+        at = np.arange(segment["from"][1], segment["to"][1]) % len(bulk["rows"])
+        bulk["rows"][at] = part["rows"]
+    leaves = [arrays[name] for name in template]
+    slim = like._replace(replay=_counters(like.replay))
+    state = jax.tree.unflatten(jax.tree.structure(slim), leaves)
+    whole = like.replay._replace(**bulk, **state.replay)
+    number, digest = entry["episode"]["number"], entry["episode"]["digest"]
+    return Lane(state._replace(replay=whole), Episode(number, actions, digest))
+
+
+def _counters(replay: Replay) -> Any:
+    return {"head": replay.head, "count": replay.count, "oldest": replay.oldest}
+
+
+def _reached(entry: Mapping[str, Any] | None) -> list[int]:
+    """How many transitions and rows of a lane are on disk already."""
+    return entry["replay"][-1]["to"] if entry and entry["replay"] else [0, 0]
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    """Leaves by their path, as 'learner.actor.net.head.weight'."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def _excerpt(replay: Replay, known: np.ndarray) -> list[dict[str, np.ndarray]]:
+    """Per lane, the transitions and rows past `known` (lanes, 2), oldest first."""
+    counters = jax.device_get(_counters(replay))
+    capacity, rows = replay.row.shape[1], replay.rows.shape[1]
+    stop = np.stack([counters["count"], counters["head"] + 1], axis=1)
+    start = np.maximum(known, stop - [capacity, rows])
+    # Padded to a power of two, so that few shapes are ever compiled.
+    sizes = [1 << int(size).bit_length() for size in (stop - start).max(axis=0)]
+    taken = jax.device_get(_gather(replay, start, sizes[0], sizes[1]))
+    fresh = stop - start
+    return [
+        {
+            name: np.ascontiguousarray(leaf[i, : fresh[i, int(name == "rows")]])
+            for name, leaf in taken.items()
+        }
+        for i in range(len(start))
+    ]
+
+
+def _gather(replay: Replay, start: np.ndarray, transitions: int, rows: int) -> dict[str, jax.Array]:
+    def ring(array: jax.Array, first: np.ndarray, size: int) -> jax.Array:
+        at = (first[:, None] + np.arange(size)) % array.shape[1]
+        return jnp.stack([array[i, at[i]] for i in range(len(at))])
+
+    bulk = {name: ring(getattr(replay, name), start[:, 0], transitions) for name in BULK}
+    return bulk | {"rows": ring(replay.rows, start[:, 1], rows)}
+
+
+def _tidy(out: Path, step: int, content: Mapping[str, Any]) -> None:
+    """Remove older checkpoints and segments that no lane needs any more."""
+    for path in out.glob("checkpoint-*"):
+        if path.name != f"checkpoint-{step}":
+            store.remove(path)
+    needed = {segment["file"] for lane in content["lanes"] for segment in lane["replay"]}
+    for path in (out / "replay").rglob("*.safetensors*"):
+        if path.relative_to(out).as_posix() not in needed:
+            path.unlink()

@@ -1,0 +1,212 @@
+"""The `discover` command. Everything heavy is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from discover_rl._version import __version__
+from discover_rl.types import UserError
+
+app = typer.Typer(
+    help="Exploration in continuous control: train, compare and report.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+USER_ERROR, FAILED, INTERRUPTED = 2, 1, 130
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def train(
+    task: Annotated[str, typer.Argument(help="A Gymnasium id (Hopper-v5), or module:id.")],
+    algorithm: Annotated[str, typer.Option(help="What learns; see `discover list`.")] = "td3",
+    strategy: Annotated[
+        str, typer.Option(help="How it explores; see `discover list`.")
+    ] = "discover",
+    steps: Annotated[int, typer.Option(help="Environment steps of each run.")] = 1_000_000,
+    seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, …; in lockstep.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for records and policies.", show_default="runs/…")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting: gamma=0.98, strategy.lam=0.1, eval.every=1000, hidden=64,64. Several "
+            "values for a float (strategy.lam=0.1,0.3) make a run of each. `discover list` has all.",
+        ),
+    ] = None,
+) -> None:
+    """Train, or go on where the same command was stopped.
+
+    Ctrl-C leaves a checkpoint; so does a crash, about once a minute. The same command again goes on
+    from there, exactly.
+    """
+    from discover_rl import api
+
+    overrides = dict(_pair(text) for text in settings or [])
+    folder = out if out is not None else api.default_out(task, algorithm, strategy)
+    results = api.train(
+        task,
+        algorithm=algorithm,
+        strategy=strategy,
+        steps=steps,
+        seeds=seeds,
+        out=folder,
+        **overrides,
+    )
+    _show(results, str(folder))
+    if any(result.failure for result in results):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def evaluate(
+    path: Annotated[Path, typer.Argument(help="A run's folder, or one that holds several.")],
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes per policy.")] = 10,
+    task: Annotated[str | None, typer.Option(help="Another task than it was trained on.")] = None,
+) -> None:
+    """Play saved policies greedily, from the states that their evaluations started from."""
+    from rich.table import Table
+
+    from discover_rl.display import console
+    from discover_rl.evaluate import evaluate_policy
+    from discover_rl.policy import find_policies, load_policy
+
+    folders = find_policies(path)
+    if not folders:
+        raise UserError(f"There is no saved policy in {path}.")
+    table = Table()
+    for i, name in enumerate(
+        ("policy", "trained on", "step", "mean return", "± sd", "mean length")
+    ):
+        table.add_column(name, justify="left" if i < 2 else "right")
+    for folder in folders:
+        policy = load_policy(folder)
+        scores = evaluate_policy(policy, task or policy.about["task"], episodes)
+        table.add_row(
+            str(folder),
+            policy.about["task"],
+            f"{policy.about['step']:,}",
+            f"{scores.returns.mean():.1f}",
+            f"{scores.returns.std():.1f}",
+            f"{scores.lengths.mean():.0f}",
+        )
+    console.print(table)
+
+
+@app.command(name="list")
+def list_(
+    name: Annotated[
+        str | None, typer.Argument(help="An algorithm or strategy: its settings.")
+    ] = None,
+) -> None:
+    """The algorithms and strategies there are; with a name, its settings and their defaults."""
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.strategies import STRATEGIES
+
+    if name is not None:
+        _describe(name)
+        return
+    for title, members in (("algorithms", ALGORITHMS), ("strategies", STRATEGIES)):
+        typer.echo(title)
+        for member, sentence in members.items():
+            typer.echo(f"  {member:<10} {sentence}")
+    typer.echo(
+        "Every strategy works with every algorithm. `discover list NAME` shows the settings."
+    )
+
+
+def _describe(name: str) -> None:
+    import dataclasses
+    import importlib
+
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.config import Eval
+    from discover_rl.hyper import nearest
+    from discover_rl.strategies import STRATEGIES
+
+    rooms = {"algorithms": ALGORITHMS, "strategies": STRATEGIES}
+    room = next((room for room, members in rooms.items() if name in members), None)
+    if room is None:
+        known = [*ALGORITHMS, *STRATEGIES]
+        raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")
+    module = importlib.import_module(f"discover_rl.{room}.{name}")
+    prefix = "strategy." if room == "strategies" else ""
+    groups = [(prefix, module.Hyper)] + ([("eval.", Eval)] if not prefix else [])
+    typer.echo(f"{name}: {rooms[room][name]}")
+    for prefix, cls in groups:
+        for field in dataclasses.fields(cls):
+            default = field.default
+            text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+            typer.echo(f"  {prefix + field.name:<27} {text:<9} {field.metadata['help']}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise UserError(f"--set takes NAME=VALUE, not {text!r}.")
+    return name.strip(), value.strip()
+
+
+def _show(results: list, folder: str) -> None:
+    from discover_rl.display import console, results_table
+
+    rows = []
+    for result in results:
+        name = os.path.relpath(result.path, folder)
+        if result.failure:
+            what, step = result.failure["quantity"], result.failure["step"]
+            rows.append((name, f"{step:,}", "failed", f"{what} not finite"))
+            continue
+        last = sum(result.returns[-1]) / len(result.returns[-1])
+        rows.append((name, f"{result.steps[-1]:,}", f"{last:.1f}", f"{result.score():.1f}"))
+    console.print(results_table(rows, folder))
+
+
+def main() -> NoReturn:
+    """Run the command; mistakes are one sentence and exit code 2."""
+    sys.path.insert(0, os.getcwd())  # so that module:id finds a module of the user's own
+    command = " ".join(["discover", *sys.argv[1:]])
+    try:
+        app()
+    except UserError as error:
+        _exit(str(error), USER_ERROR)
+    except KeyboardInterrupt:
+        _exit("Stopped at once; the last checkpoint is kept.", INTERRUPTED)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        _exit(
+            f"The disk said: {error.strerror}{where}. Records and the last checkpoint are whole; "
+            f"mend it and run the same command again: {command}",
+            FAILED,
+        )
+    except Exception as error:
+        from discover_rl.training import Stopped
+
+        if not isinstance(error, Stopped):
+            raise
+        _exit(f"Stopped at step {error.step:,}, all is saved. To go on: {command}", INTERRUPTED)
+    sys.exit(0)
+
+
+def _exit(message: str, code: int) -> NoReturn:
+    print(message, file=sys.stderr)
+    sys.exit(code)

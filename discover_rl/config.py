@@ -1,0 +1,161 @@
+"""What a run is, and how it comes about: the algorithm's defaults, then presets, then the user.
+
+A setting has one name everywhere – command line, Python, files: an algorithm's bare (`gamma`), a
+strategy's with a prefix (`strategy.lam`), evaluation's likewise (`eval.every`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+import re
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.hyper import build, nearest, setting
+from discover_rl.strategies import STRATEGIES
+from discover_rl.types import UserError
+
+
+@dataclass(frozen=True)
+class Eval:
+    every: int = setting(
+        0, "Steps between evaluations; 0: 100 in a run, 1,000 apart or more.", low=0
+    )
+    episodes: int = setting(10, "Episodes in an evaluation.", low=1)
+    max_steps: int = setting(
+        10_000, "Where an episode is cut, for tasks without a time limit of their own.", low=1
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """Task × algorithm × strategy × hyper-parameters × seed: the unit of result."""
+
+    task: str
+    algorithm: str
+    strategy: str
+    steps: int
+    seed: int
+    hyper: Any
+    strategy_hyper: Any
+    eval: Eval
+    name: str
+    """Its folder, below the output folder."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Fully resolved, as line 1 of the record has it."""
+        groups = (("", self.hyper), ("strategy.", self.strategy_hyper), ("eval.", self.eval))
+        settings = {
+            prefix + name: list(value) if isinstance(value, tuple) else value
+            for prefix, group in groups
+            for name, value in dataclasses.asdict(group).items()
+        }
+        named = {name: getattr(self, name) for name in ("task", "algorithm", "strategy")}
+        return named | {"steps": self.steps, "seed": self.seed, "settings": settings}
+
+
+def resolve(
+    task: str,
+    algorithm: str,
+    strategy: str,
+    steps: int,
+    seeds: int | Iterable[int],
+    overrides: Mapping[str, Any],
+) -> list[Run]:
+    """The runs that a request comes to: one per seed and per combination of swept floats."""
+    _known("algorithm", algorithm, ALGORITHMS)
+    _known("strategy", strategy, STRATEGIES)
+    seeds = _seeds(seeds)
+    if isinstance(steps, bool) or steps != int(steps) or steps < 1:
+        raise UserError(f"steps must be a whole number above 0, not {steps}.")
+    classes = {
+        "": importlib.import_module(f"discover_rl.algorithms.{algorithm}").Hyper,
+        "strategy.": importlib.import_module(f"discover_rl.strategies.{strategy}").Hyper,
+        "eval.": Eval,
+    }
+    chosen = preset(algorithm, task) | dict(overrides)
+    swept = {name: _values(name, chosen[name], classes) for name in overrides}
+    runs = []
+    for combination in itertools.product(*swept.values()):
+        settings = chosen | dict(zip(swept, combination, strict=True))
+        groups = {prefix: {} for prefix in classes}
+        for name, value in settings.items():
+            prefix, bare = _split(name, groups)
+            groups[prefix][bare] = value
+        built = {prefix: build(cls, groups[prefix], prefix) for prefix, cls in classes.items()}
+        every = built["eval."].every or max(1000, -(-int(steps) // 100))
+        built["eval."] = dataclasses.replace(built["eval."], every=every)
+        varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
+        folder = "".join(f"{part}/" for part in varied)
+        runs += [
+            Run(
+                task, algorithm, strategy, int(steps), seed, *built.values(), f"{folder}seed-{seed}"
+            )
+            for seed in seeds
+        ]
+    return runs
+
+
+def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that share everything static, together: they train in lockstep as lanes of one program."""
+    groups: dict[Any, list[Run]] = {}
+    for run in runs:
+        static = [_statics(group) for group in (run.hyper, run.strategy_hyper)]
+        key = (run.task, run.algorithm, run.strategy, run.steps, run.eval, *static)
+        groups.setdefault(key, []).append(run)
+    return list(groups.values())
+
+
+def preset(algorithm: str, task: str) -> dict[str, Any]:
+    """The settings that presets/ALGORITHM.toml has for this task, later entries over earlier ones."""
+    file = resources.files("discover_rl") / "presets" / f"{algorithm}.toml"
+    kind = re.sub(r"-v\d+$", "", task)
+    settings: dict[str, Any] = {}
+    for entry in tomllib.loads(file.read_text())["preset"]:
+        if kind in entry.get("tasks", [kind]):
+            settings |= entry["set"]
+    return settings
+
+
+def _statics(hyper: Any) -> tuple[Any, ...]:
+    kinds = typing.get_type_hints(type(hyper))
+    return tuple(getattr(hyper, name) for name, kind in kinds.items() if kind is not float)
+
+
+def _known(what: str, name: str, members: Mapping[str, Any]) -> None:
+    if name not in members:
+        hint = nearest(name, members) or f" There are {', '.join(members)}."
+        raise UserError(f"There is no {what} {name}.{hint}")
+
+
+def _seeds(seeds: int | Iterable[int]) -> list[int]:
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        seeds = range(seeds)
+    listed = list(seeds)
+    if not listed or len(set(listed)) < len(listed):
+        raise UserError("seeds must be how many (at least 1), or a list without repetition.")
+    if any(not 0 <= seed < 2**32 - 1000 for seed in listed):
+        raise UserError("every seed must be at least 0 and below 2³² − 1000.")
+    return [int(seed) for seed in listed]
+
+
+def _split(name: str, prefixes: Iterable[str]) -> tuple[str, str]:
+    """'strategy.lam' → ('strategy.', 'lam'). An unknown prefix is left to `build` to report."""
+    head, dot, tail = name.partition(".")
+    return (head + dot, tail) if dot and head + dot in prefixes else ("", name)
+
+
+def _values(name: str, value: Any, classes: Mapping[str, type]) -> list[Any]:
+    """The values a setting runs through: more than one only for a float that is given several."""
+    prefix, bare = _split(name, classes)
+    if typing.get_type_hints(classes[prefix]).get(bare) is not float:
+        return [value]
+    several = value.split(",") if isinstance(value, str) else value
+    return list(several) if isinstance(several, list | tuple) else [value]

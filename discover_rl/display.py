@@ -1,0 +1,133 @@
+"""What a person sees: live progress, and tables."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from discover_rl.config import Run
+from discover_rl.training import Observer
+
+console = Console()
+REFRESH_SECONDS = 0.2
+
+
+@contextlib.contextmanager
+def on_terminal(out: Path) -> Iterator[Observer]:
+    """An observer that shows progress live on a terminal, and as plain lines elsewhere."""
+    if not console.is_terminal:
+        yield Lines(out)
+        return
+    observer = Screen(out)
+    with Live(get_renderable=observer.render, console=console, refresh_per_second=5):
+        yield observer
+
+
+class Lines(Observer):
+    """One line per evaluation, for logs."""
+
+    def __init__(self, out: Path):
+        self.out = out
+
+    def started(self, runs: Sequence[Run], step: int) -> None:
+        console.print(_headline(runs, step, self.out), highlight=False)
+
+    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
+        mean = sum(returns) / len(returns)
+        console.print(f"{run.name}  step {step:,}  return {mean:.1f}", highlight=False)
+
+    def noted(self, run: Run, step: int, note: str) -> None:
+        console.print(f"{run.name}  step {step:,}  {note}", highlight=False)
+
+
+class Screen(Lines):
+    """A progress bar – steps, steps/s, time left – and the last return of every run."""
+
+    def __init__(self, out: Path):
+        super().__init__(out)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("steps · {task.fields[rate]} steps/s · "),
+            TimeElapsedColumn(),
+            TextColumn("gone,"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+        )
+        self.task: TaskID | None = None
+        self.last: dict[str, str] = {}
+        self._shown, self._start, self._first = 0.0, 0.0, 0
+
+    def started(self, runs: Sequence[Run], step: int) -> None:
+        super().started(runs, step)
+        first = runs[0]
+        if self.task is not None:
+            self.progress.remove_task(self.task)
+        name = f"{first.algorithm} + {first.strategy}"
+        self.task = self.progress.add_task(name, total=first.steps, completed=step, rate="–")
+        self.last = {run.name: "–" for run in runs}
+        self._start, self._first = time.monotonic(), step
+
+    def stepped(self, step: int) -> None:
+        now = time.monotonic()
+        if self.task is None or now - self._shown < REFRESH_SECONDS:
+            return
+        self._shown = now
+        rate = (step - self._first) / max(now - self._start, 1e-9)
+        label = f"{rate:,.0f} × {len(self.last)}" if len(self.last) > 1 else f"{rate:,.0f}"
+        self.progress.update(self.task, completed=step, rate=label)
+
+    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
+        self.last[run.name] = f"{sum(returns) / len(returns):.1f} at {step:,}"
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        if self.task is not None:
+            self.progress.update(self.task, completed=runs[0].steps)
+
+    def render(self) -> Group:
+        table = Table.grid(padding=(0, 2))
+        for name, text in self.last.items():
+            table.add_row(f"  {name}", f"last return {text}")
+        return Group(self.progress, table)
+
+
+def _headline(runs: Sequence[Run], step: int, out: Path) -> str:
+    first = runs[0]
+    lanes = f"{len(runs)} runs in lockstep" if len(runs) > 1 else "1 run"
+    start = f"going on at step {step:,}" if step else "from the start"
+    line = (
+        f"{first.task}: {first.algorithm} + {first.strategy}, {lanes}, {first.steps:,} steps each, "
+        f"evaluated every {first.eval.every:,}; {start}; in {out}"
+    )
+    warmup = getattr(first.hyper, "warmup", 0)
+    if warmup >= first.steps:
+        line += (
+            f"\nNote: warm-up takes {warmup:,} of {first.steps:,} steps, so nothing will be learned; "
+            f"--set warmup={max(1, first.steps // 10)} would change that."
+        )
+    return line
+
+
+def results_table(rows: Sequence[tuple[str, str, str, str]], title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for i, name in enumerate(("run", "steps", "last return", "mean of last 10")):
+        table.add_column(name, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table

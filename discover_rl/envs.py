@@ -1,0 +1,135 @@
+"""Lanes of environments, one Gymnasium environment each. The only room that imports Gymnasium.
+
+Every episode is reset with a seed of its own, made from the run's seed and the episode's number, so
+an episode can be had again from two numbers and the actions since its start. That is how a run is
+resumed exactly: `Lanes.restore` replays them and compares a digest of all that was observed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from discover_rl.hyper import nearest
+from discover_rl.types import Seen, Spec, UserError
+
+
+def make(task: str) -> gymnasium.Env:
+    """The environment of this id; a UserError where there is none or it cannot be trained on."""
+    try:
+        env = gymnasium.make(task, disable_env_checker=True)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{task} needs a module that is not installed: {error.name}.") from error
+    except (gymnasium.error.Error, ImportError) as error:
+        hint = nearest(task, gymnasium.registry)
+        reason = "" if hint else f" {' '.join(str(error).split())}"
+        raise UserError(f"There is no task {task}.{hint}{reason}") from error
+    seen, acted = env.observation_space, env.action_space
+    if not isinstance(acted, gymnasium.spaces.Box) or acted.dtype.kind != "f":
+        raise UserError(f"{task} has {_kind(acted)} actions; a Box of continuous ones is needed.")
+    if not np.isfinite([acted.low, acted.high]).all() or (acted.low >= acted.high).any():
+        raise UserError(f"{task} has actions without bounds; every dimension needs low < high.")
+    if not isinstance(seen, gymnasium.spaces.Box):
+        raise UserError(
+            f"{task} has {_kind(seen)} observations; a Box is needed "
+            "(gymnasium.wrappers.FlattenObservation makes one)."
+        )
+    return env
+
+
+def _kind(space: gymnasium.Space) -> str:
+    whole = isinstance(space, gymnasium.spaces.Box)
+    return "whole-number" if whole else type(space).__name__
+
+
+def spec_of(env: gymnasium.Env) -> Spec:
+    seen, acted = env.observation_space, env.action_space
+    assert isinstance(seen, gymnasium.spaces.Box)
+    assert isinstance(acted, gymnasium.spaces.Box)
+    low, high = acted.low.astype(np.float64).ravel(), acted.high.astype(np.float64).ravel()
+    return Spec(seen.shape, acted.shape, tuple(low.tolist()), tuple(high.tolist()))
+
+
+def episode_seed(seed: int, episode: int) -> int:
+    """A seed for one episode: unrelated for neighbouring seeds and episodes."""
+    return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0])
+
+
+class Episode(NamedTuple):
+    """All it takes to have an episode again up to now."""
+
+    number: int
+    actions: np.ndarray  # (steps, action) since its start
+    digest: int  # of every observation and reward since its start
+
+
+class Lanes:
+    """One environment per lane, stepped together; a new episode follows an ended one at once."""
+
+    def __init__(self, task: str, seeds: Sequence[int]):
+        self.seeds = tuple(seeds)
+        self.envs = [make(task) for _ in seeds]
+        self.spec = spec_of(self.envs[0])
+        lanes, size = len(self.envs), self.spec.observation_size
+        self.obs = np.zeros((lanes, size), np.float32)
+        self._episode = np.full(lanes, -1)
+        self._actions: list[list[np.ndarray]] = [[] for _ in seeds]
+        self._digest = [0] * lanes
+
+    def begin(self, lane: int) -> None:
+        """Start the lane's next episode."""
+        self._episode[lane] += 1
+        seed = episode_seed(self.seeds[lane], int(self._episode[lane]))
+        raw, _ = self.envs[lane].reset(seed=seed)
+        self._actions[lane] = []
+        self._digest[lane] = 0
+        self.obs[lane] = self._observe(lane, raw, 0.0)
+
+    def step(self, actions: np.ndarray, alive: np.ndarray) -> Seen:
+        """Act in every living lane; the others answer zeros."""
+        lanes = len(self.envs)
+        reward, ended = np.zeros(lanes, np.float32), np.zeros(lanes, bool)
+        terminated, next_obs = np.zeros(lanes, bool), np.zeros_like(self.obs)
+        boxed = self.spec.to_box(actions)
+        for lane in np.flatnonzero(alive):
+            raw, gain, done, cut, _ = self.envs[lane].step(boxed[lane])
+            self._actions[lane].append(actions[lane])
+            next_obs[lane] = self.obs[lane] = self._observe(lane, raw, gain)
+            reward[lane], terminated[lane], ended[lane] = gain, done, done or cut
+            if ended[lane]:
+                self.begin(lane)
+        # A copy, because the device may still be reading when the next step writes.
+        return Seen(reward, terminated, ended, next_obs, self.obs.copy())
+
+    def episode(self, lane: int) -> Episode:
+        taken = np.asarray(self._actions[lane], np.float32).reshape(-1, self.spec.action_size)
+        return Episode(int(self._episode[lane]), taken, self._digest[lane])
+
+    def restore(self, lane: int, episode: Episode) -> bool:
+        """Have this episode again. False: it came out differently, and a new one has been started."""
+        self._episode[lane] = episode.number - 1
+        self.begin(lane)
+        for action in episode.actions:
+            raw, gain, done, cut, _ = self.envs[lane].step(self.spec.to_box(action))
+            self._actions[lane].append(action)
+            self.obs[lane] = self._observe(lane, raw, gain)
+            if done or cut:
+                break
+        same = len(self._actions[lane]) == len(episode.actions)
+        if same and self._digest[lane] == episode.digest:
+            return True
+        self.begin(lane)
+        return False
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+    def _observe(self, lane: int, raw: Any, reward: Any) -> np.ndarray:
+        digest = zlib.crc32(np.ascontiguousarray(raw), self._digest[lane])
+        self._digest[lane] = zlib.crc32(np.float64(reward).tobytes(), digest)
+        return np.asarray(raw, np.float32).ravel()

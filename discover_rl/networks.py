@@ -1,0 +1,96 @@
+"""Multi-layer perceptrons as plain functions over dicts of arrays, for NumPy and JAX alike.
+
+A network is {"layer0": {"weight", "bias"}, …, "head": {"weight", "bias"}}. Leading axes of the
+weights are an ensemble – twin critics, or the lanes of a cohort – and broadcast against the input:
+inputs (…, n, i), weights (…, i, o), biases (…, o), outputs (…, n, o).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discover_rl.types import Array, Form, Net
+
+
+def namespace(x: Array) -> Any:
+    """The array namespace of `x`: numpy on the host, jax.numpy on the device."""
+    return np if isinstance(x, np.ndarray) else x.__array_namespace__()
+
+
+def relu(x: Array) -> Array:
+    # where, not maximum: JAX's maximum passes half the gradient at a tie.
+    return namespace(x).where(x > 0, x, 0)
+
+
+def tanh(x: Array) -> Array:
+    return namespace(x).tanh(x)
+
+
+ACTIVATIONS = {"relu": relu, "tanh": tanh}
+
+
+def init(
+    key: Any, inputs: int, hidden: tuple[int, ...], outputs: int, layer_norm: bool = False
+) -> Net:
+    """Weights and biases uniform in ±1/√inputs of their layer, as in the TD3 authors' networks."""
+    from jax import random  # here, because a saved policy reads this file without JAX
+
+    def linear(key, inputs, outputs):
+        weight, bias = random.split(key)
+        bound = inputs**-0.5
+        return {
+            "weight": random.uniform(weight, (inputs, outputs), minval=-bound, maxval=bound),
+            "bias": random.uniform(bias, (outputs,), minval=-bound, maxval=bound),
+        }
+
+    sizes = (inputs, *hidden, outputs)
+    keys = random.split(key, len(sizes) - 1)
+    layers = [linear(keys[i], sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1)]
+    net = {f"layer{i}": layer for i, layer in enumerate(layers[:-1])} | {"head": layers[-1]}
+    if layer_norm:
+        for name, width in zip(list(net)[:-1], hidden, strict=True):
+            net[name] |= {"gain": np.ones(width, np.float32), "offset": np.zeros(width, np.float32)}
+    return net
+
+
+def features(net: Net, x: Array, activation: str = "relu") -> Array:
+    """Everything but the head: (…, n, inputs) → (…, n, width of the last hidden layer)."""
+    for i in range(len(net) - 1):
+        layer = net[f"layer{i}"]
+        x = _linear(layer, x)
+        if "gain" in layer:
+            x = _normalise(x) * layer["gain"][..., None, :] + layer["offset"][..., None, :]
+        x = ACTIVATIONS[activation](x)
+    return x
+
+
+def apply(net: Net, x: Array, activation: str = "relu") -> Array:
+    """(…, n, inputs) → (…, n, outputs)."""
+    return _linear(net["head"], features(net, x, activation))
+
+
+def _linear(layer: Any, x: Array) -> Array:
+    return namespace(x).matmul(x, layer["weight"]) + layer["bias"][..., None, :]
+
+
+def _normalise(x: Array, epsilon: float = 1e-5) -> Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / namespace(x).sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
+
+
+def with_context(obs: Array, context: Array | None) -> Array:
+    """The observation as the network sees it."""
+    return obs if context is None else namespace(obs).concat([obs, context], axis=-1)
+
+
+def mean_action(form: Form, net: Net, x: Array) -> Array:
+    """What an actor does when nothing is left to chance: (…, n, inputs) → (…, n, action)."""
+    outputs = apply(net, x, form.activation)
+    return tanh(outputs) if form.squash else outputs
+
+
+def q_value(critic: Net, obs: Array, action: Array, activation: str = "relu") -> Array:
+    """(n, observation), (n, action) → (…, n), one row for each critic of an ensemble."""
+    return apply(critic, namespace(obs).concat([obs, action], axis=-1), activation)[..., 0]

@@ -1,0 +1,47 @@
+"""Which code made a result: versions of everything that can move one, and a hash of our own rooms."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+from discover_rl._version import __version__
+
+PACKAGES = ("jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "box2d")
+HERE = Path(__file__).parent
+# Rooms that cannot move a result: a change there must not keep a run from being resumed.
+BYSTANDERS = (
+    *("__init__.py", "__main__.py", "cli.py", "display.py", "config.py", "policy.py"),
+    *("provenance.py", "store.py", "checkpoint.py"),
+)
+
+
+@functools.cache
+def code() -> dict[str, str]:
+    """What must be the same for a resumed run to be bit for bit the uninterrupted one."""
+    digest = hashlib.sha256()
+    for file in sorted(HERE.rglob("*.py")):
+        if file.name not in BYSTANDERS:
+            digest.update(file.relative_to(HERE).as_posix().encode() + b"\0" + file.read_bytes())
+    versions = {"discover_rl": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "absent"
+    return versions | {"source": digest.hexdigest()[:16]}
+
+
+@functools.cache
+def commit() -> str | None:
+    """The commit of the checkout this runs from, if it is one."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,114 @@
+"""A ring buffer on the device that keeps one observation per step.
+
+Transition k holds the row of the observation it started from; the next observation is the row after
+it. Where an episode ends, its true final observation takes that row and the new episode starts one
+row further on. There are 1/32 more rows than transitions, for those final observations; where
+episodes are so short that the rows run out first, the oldest transitions leave early, so that what is
+sampled is always whole.
+
+All functions are for one lane; the agent lifts them over lanes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from discover_rl.types import Action, Array, Batch, Seen
+
+
+class Replay(NamedTuple):
+    rows: jax.Array  # (rows, observation)
+    bare: jax.Array  # (capacity, action)
+    executed: jax.Array  # (capacity, action)
+    reward: jax.Array  # (capacity,)
+    terminated: jax.Array  # (capacity,)
+    row: jax.Array  # (capacity,) where the transition's observation lies, counted from the first
+    head: jax.Array  # () the row of the observation the agent stands on, counted from the first
+    count: jax.Array  # () transitions ever inserted
+    oldest: jax.Array  # () the oldest transition that is still whole
+
+
+def row_count(capacity: int) -> int:
+    """Rows for that many transitions and their final observations, with two to write ahead."""
+    return capacity + capacity // 32 + 4
+
+
+def init(capacity: int, observation_size: int, action_size: int) -> Replay:
+    zero = jnp.zeros((), jnp.int32)
+    return Replay(
+        rows=jnp.zeros((row_count(capacity), observation_size), jnp.float32),
+        bare=jnp.zeros((capacity, action_size), jnp.float32),
+        executed=jnp.zeros((capacity, action_size), jnp.float32),
+        reward=jnp.zeros(capacity, jnp.float32),
+        terminated=jnp.zeros(capacity, jnp.bool),
+        row=jnp.zeros(capacity, jnp.int32),
+        head=zero - 1,
+        count=zero,
+        oldest=zero,
+    )
+
+
+def nbytes(capacity: int, observation_size: int, action_size: int) -> int:
+    """What one lane's buffer takes."""
+    shapes = jax.eval_shape(lambda: init(capacity, observation_size, action_size))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+
+
+def enter(replay: Replay, obs: Array, fresh: Array) -> Replay:
+    """An episode starts without a transition before it, where `fresh`: the agent stands on `obs`."""
+    head = replay.head + fresh
+    at = head % replay.rows.shape[0]
+    return replay._replace(
+        rows=replay.rows.at[at].set(jnp.where(fresh, obs, replay.rows[at])), head=head
+    )
+
+
+def insert(replay: Replay, action: Action, seen: Seen) -> Replay:
+    """The transition from where the agent stood, by `action`, to what was seen."""
+    capacity, rows = replay.row.shape[0], replay.rows.shape[0]
+    slot, head = replay.count % capacity, replay.head
+    row = replay.row.at[slot].set(head)
+    count = replay.count + 1
+    # Writing rows head + 1 and head + 2 overwrites what lies a whole ring before them. That moves by
+    # two at most, and every transition has a row of its own, so two transitions at most are lost.
+    oldest = jnp.maximum(replay.oldest, count - capacity)
+    for _ in range(2):
+        oldest += row[oldest % capacity] <= head + 2 - rows
+    return Replay(
+        # Without an end the second row is written in vain: the next insertion writes it again.
+        rows=replay.rows.at[(head + 1) % rows]
+        .set(seen.next_obs)
+        .at[(head + 2) % rows]
+        .set(seen.obs),
+        bare=replay.bare.at[slot].set(action.bare),
+        executed=replay.executed.at[slot].set(action.executed),
+        reward=replay.reward.at[slot].set(seen.reward),
+        terminated=replay.terminated.at[slot].set(seen.terminated),
+        row=row,
+        head=head + 1 + seen.ended,
+        count=count,
+        oldest=oldest,
+    )
+
+
+def sample(replay: Replay, key: jax.Array, size: int, recent: int = 0) -> Batch:
+    """`size` transitions drawn with replacement, from the `recent` newest or from all."""
+    oldest = jnp.maximum(replay.oldest, replay.count - recent) if recent else replay.oldest
+    return take(replay, jax.random.randint(key, (size,), oldest, replay.count))
+
+
+def take(replay: Replay, which: Array) -> Batch:
+    """The transitions of these numbers, counted from the first ever inserted."""
+    slot = which % replay.row.shape[0]
+    row, rows = replay.row[slot], replay.rows.shape[0]
+    return Batch(
+        obs=replay.rows[row % rows],
+        bare=replay.bare[slot],
+        executed=replay.executed[slot],
+        reward=replay.reward[slot],
+        terminated=replay.terminated[slot],
+        next_obs=replay.rows[(row + 1) % rows],
+    )

@@ -1,0 +1,136 @@
+"""Records and files on disk. The only room that writes.
+
+    <out>/
+      <run>/record.jsonl         line 1: the run, fully resolved, with versions; then a line per
+                                 evaluation or event
+      <run>/policy.{safetensors,json}
+      checkpoint-<step>/         all it takes to go on, until the cohort is done (checkpoint.py)
+      replay/lane-<i>/           the replay buffers' rows, in segments
+
+A record is only ever appended to, and synced; a torn last line is dropped when it is read. Whatever
+consists of several files is written under another name and renamed when it is whole. Whether a run is
+done is read off its record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from discover_rl.types import UserError
+
+
+class Record:
+    """One run's record."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.lines: list[dict[str, Any]] = []
+        if not path.exists():
+            return
+        raw = path.read_bytes()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        try:
+            self.lines = [json.loads(line) for line in whole.splitlines()]
+        except ValueError as error:
+            raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
+
+    @property
+    def header(self) -> dict[str, Any] | None:
+        return self.lines[0] if self.lines else None
+
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        return [line for line in self.lines[1:] if "returns" in line]
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        """The event that ended the run early, if one did."""
+        return next((line for line in self.lines[1:] if line.get("event") == "diverged"), None)
+
+    @property
+    def done(self) -> bool:
+        last = self.evaluations[-1]["step"] if self.evaluations else -1
+        return self.header is not None and last == self.header["run"]["steps"]
+
+    def evaluated(self, step: int) -> bool:
+        return any(line["step"] == step for line in self.evaluations)
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        text = json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self.lines.append(dict(line))
+
+    def cut(self, step: int) -> None:
+        """Keep the header and what happened up to `step`. What is dropped is gone for good, so this
+        is only for what a resumed run is about to do again."""
+        self.lines = self.lines[:1] + [line for line in self.lines[1:] if line["step"] <= step]
+        text = "".join(
+            json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in self.lines
+        )
+        write(self.path, text.encode())
+
+
+@contextlib.contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Only one process at a time works in a folder. The lock dies with its process."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"Another process is training in {out}; choose another --out."
+            ) from error
+        yield
+
+
+def write(path: Path, content: bytes) -> dict[str, int]:
+    """Write a file so that it is whole or not there, and return what proves it whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".tmp")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync(path.parent)
+    return {"bytes": len(content), "crc32": zlib.crc32(content)}
+
+
+def read(path: Path, proof: Mapping[str, int]) -> bytes:
+    """The file's content; a UserError if it is not what was written."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}).") from error
+    if len(content) != proof["bytes"] or zlib.crc32(content) != proof["crc32"]:
+        raise UserError(f"{path} is damaged; restore it, or move {path.parent} away to start over.")
+    return content
+
+
+def sync(folder: Path) -> None:
+    """Make renames in this folder last."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

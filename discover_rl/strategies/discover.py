@@ -1,0 +1,103 @@
+"""DISCOVER: an explorer network directs the agent to where its critic errs most.
+
+Off-policy (Algorithm 2 of the paper), the direction is added to the action:
+
+    act:     ã = clip(a + λ ξ(s)), in warm-up too
+    target:  ã′ = clip(a′ + λ ξ′(s′)), in place of the algorithm's own smoothing
+    learn:   whenever the actor does, after it, ascend (y − Q(s, a + λ ξ(s)))² in ω alone,
+             a the stored bare action, y held constant
+    track:   ω′ follows ω by the algorithm's own target rule
+    evaluate: no direction
+
+ξ has the actor's architecture, optimiser and learning rate, and ends in tanh.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from discover_rl.hyper import hyper, setting
+from discover_rl.types import Array, Batch, Blueprint, Net, Nudge, Role, Spec, Strategy, View
+
+
+@hyper
+class Hyper:
+    lam: float = setting(0.3, "λ: how far the direction reaches, in half-ranges.", low=0)
+    delayed: bool = setting(True, "Step with the actor (off: with every critic step; 'no DPU').")
+    target_network: bool = setting(True, "Use a target explorer in the target (off: 'no TN').")
+    target_smoothing: bool = setting(True, "Direct the target action too (off: 'no TSR').")
+
+
+class State(NamedTuple):
+    hyper: Hyper
+    explorer: Net  # ω
+    target: Net  # ω′
+    optimiser: Any
+
+
+def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
+    delayed, target_network, target_smoothing = hp.delayed, hp.target_network, hp.target_smoothing
+
+    def direction(explorer: Net, obs: Array) -> Array:
+        """ξ(s) ∈ (−1, 1) per action dimension; (n, observation) → (n, action)."""
+        outputs = blueprint.apply(explorer, obs)
+        return outputs.__array_namespace__().tanh(outputs)
+
+    def towards(explorer: Net, state: State, view: View, obs: Array) -> Nudge:
+        return Nudge(view.params["net"], shift=state.hyper.lam * direction(explorer, obs))
+
+    def init(key: Any, hp: Hyper, view: View) -> State:
+        explorer = blueprint.init(key, spec.action_size)
+        return State(hp, explorer, explorer, view.optimiser.init(explorer))
+
+    def behave(
+        state: State, view: View, obs: Array, noise: Any, warmup: Any
+    ) -> tuple[State, Nudge]:
+        del noise, warmup
+        return state, towards(state.explorer, state, view, obs)
+
+    def expect(state: State, view: View, obs: Array, key: Any, role: Role) -> Nudge:
+        del key
+        if role == "target" and target_smoothing:
+            return towards(state.target if target_network else state.explorer, state, view, obs)
+        return Nudge(view.params["net"])
+
+    def learn(state: State, view: View, batch: Batch, key: Any) -> tuple[State, Array]:
+        del key
+
+        def loss(explorer: Net) -> Array:
+            return -view.error(towards(explorer, state, view, batch.obs), batch).mean()
+
+        value, gradients = jax.value_and_grad(loss)(state.explorer)
+        updates, optimiser = view.optimiser.update(gradients, state.optimiser, state.explorer)
+        explorer = optax.apply_updates(state.explorer, updates)
+        return state._replace(explorer=explorer, optimiser=optimiser), value
+
+    def track(state: State, follow: Any) -> State:
+        return state._replace(target=follow(state.explorer, state.target))
+
+    def report(state: State, view: View, batch: Batch) -> dict[str, Array]:
+        """How the explorer fares; it tends to saturate and act as a constant bias, so show it."""
+        xi = direction(state.explorer, batch.obs)
+        nudge = towards(state.explorer, state, view, batch.obs)
+        return {
+            "saturation": (jnp.abs(xi) > 0.95).mean(),  # share of |ξ| near its bound
+            "direction_spread": xi.std(axis=0).mean(),  # how much ξ depends on the state
+            "error_bare": view.error(nudge._replace(shift=0.0), batch).mean(),
+            "error_directed": view.error(nudge, batch).mean(),
+        }
+
+    return Strategy(
+        init=init,
+        behave=behave,
+        expect=expect,
+        learn=learn,
+        track=track,
+        report=report,
+        cadence="actor" if delayed else "critic",
+        smooths=True,
+    )

@@ -1,0 +1,16 @@
+"""No exploration of the strategy's own: greedy off-policy, the policy's distribution on-policy."""
+
+from __future__ import annotations
+
+from discover_rl.hyper import hyper
+from discover_rl.types import Blueprint, Spec, Strategy
+
+
+@hyper
+class Hyper:
+    pass
+
+
+def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
+    del spec, hp, blueprint
+    return Strategy()

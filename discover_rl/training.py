@@ -1,0 +1,279 @@
+"""The loop: environment → replay → learn → evaluate → record, for the lanes of one cohort.
+
+    evaluate at step 0
+    repeat: step every lane's environment; one `Agent.tick` for all of them
+            every eval.every steps: evaluate, append to the records
+            about once a minute, and when asked to stop: checkpoint
+
+Nothing here depends on the clock except when a checkpoint is written, and writing one changes
+nothing; so a run that was killed and resumed is, bit for bit, the one that was not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from discover_rl import checkpoint, provenance, store
+from discover_rl.agent import WATCHED, Agent, State, stack
+from discover_rl.config import Run, cohorts
+from discover_rl.envs import Episode, Lanes
+from discover_rl.evaluate import Evaluator, Interrupted
+from discover_rl.policy import Policy
+from discover_rl.store import Record
+from discover_rl.types import UserError
+
+CHECKPOINT_SECONDS = 60.0
+# A checkpoint that takes long is made less often, so that it costs at most this share of the time.
+CHECKPOINT_SHARE = 0.02
+
+
+class Stopped(Exception):
+    """Training was asked to stop and left a checkpoint at this step."""
+
+    def __init__(self, step: int):
+        super().__init__(f"stopped at step {step}")
+        self.step = step
+
+
+class Observer:
+    """Hears what happens in training. Every method may be left as it is."""
+
+    def started(self, runs: Sequence[Run], step: int) -> None:
+        """These runs start, or go on, at this step."""
+
+    def stepped(self, step: int) -> None:
+        """Every lane has made this many steps."""
+
+    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
+        """A run has been evaluated."""
+
+    def noted(self, run: Run, step: int, note: str) -> None:
+        """Something out of the ordinary happened to a run."""
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        """These runs have come to their end."""
+
+
+def train(
+    runs: Sequence[Run],
+    out: Path,
+    observer: Observer | None = None,
+    stopping: Callable[[], bool] = bool,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> dict[str, Record]:
+    """Do what is missing of these runs in `out`; the records by run name.
+
+    Raises Stopped, after writing a checkpoint, once `stopping()` is true.
+    """
+    observer = observer or Observer()
+    with store.locked(out):
+        records = {run.name: _opened(run, out) for run in runs}
+        by_name = {run.name: run for run in runs}
+        path = checkpoint.find(out)
+        if path is not None:
+            lanes = _unfinished(path, by_name, records)
+            if all(records[run.name].done for run in lanes):
+                checkpoint.clear(out)  # killed between its last record and this line
+            else:
+                Cohort(lanes, records, out, observer, path).run(stopping, checkpoint_seconds)
+        missing = [run for run in runs if not (records[run.name].done or records[run.name].failure)]
+        for lanes in cohorts(missing):
+            Cohort(lanes, records, out, observer).run(stopping, checkpoint_seconds)
+    return records
+
+
+def _opened(run: Run, out: Path) -> Record:
+    """The run's record, its header written; a UserError if the folder holds another run's."""
+    record = Record(out / run.name / "record.jsonl")
+    wanted = run.to_json()
+    if record.header is None:
+        record.cut(0)
+        record.append({"run": wanted, "code": provenance.code(), "commit": provenance.commit()})
+    elif difference := _difference(record.header["run"], wanted):
+        raise UserError(f"{out} holds another run: {difference}; choose another --out.")
+    return record
+
+
+def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+    there, here = {**there, **there["settings"]}, {**here, **here["settings"]}
+    for name in sorted(there.keys() | here.keys() - {"settings"}):
+        if name != "settings" and there.get(name) != here.get(name):
+            return f"{name} is {there.get(name)} there and {here.get(name)} here"
+    return ""
+
+
+def _unfinished(path: Path, runs: dict[str, Run], records: dict[str, Record]) -> list[Run]:
+    """The runs whose lanes a checkpoint holds, in its order; a UserError if it cannot be used."""
+    content = checkpoint.manifest(path)
+    ours = provenance.code()
+    changed = [name for name in ours if content["code"].get(name) != ours[name]]
+    if changed:
+        name = changed[0]
+        raise UserError(
+            f"{path} was written by other code ({name} {content['code'].get(name)}, now "
+            f"{ours[name]}), so going on would not be exact; go back to that code, or start over "
+            "with another --out."
+        )
+    lanes = [lane for lane in content["lanes"] if lane["step"] == content["step"]]
+    if absent := [lane["name"] for lane in content["lanes"] if lane["name"] not in runs]:
+        raise UserError(
+            f"{path.parent} has unfinished runs that were not asked for ({', '.join(absent)}); "
+            "ask for the same ones, or choose another --out."
+        )
+    for lane in lanes:
+        if difference := _difference(lane["run"], runs[lane["name"]].to_json()):
+            raise UserError(f"{path} is of another run: {difference}; choose another --out.")
+    return [runs[lane["name"]] for lane in lanes]
+
+
+class Cohort:
+    """Runs that train in lockstep: from a checkpoint, or from their beginning."""
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        records: dict[str, Record],
+        out: Path,
+        observer: Observer,
+        resume: Path | None = None,
+    ):
+        first, seeds = runs[0], [run.seed for run in runs]
+        self.runs, self.out, self.observer = list(runs), out, observer
+        self.records = [records[run.name] for run in runs]
+        self.alive = np.ones(len(runs), bool)
+        self.lanes = Lanes(first.task, seeds)
+        self.evaluator = Evaluator(first.task, seeds, first.eval.episodes, first.eval.max_steps)
+        self.agent = Agent(
+            self.lanes.spec,
+            first.algorithm,
+            first.hyper,
+            first.strategy,
+            first.strategy_hyper,
+            first.steps,
+        )
+        begin = (
+            np.asarray(seeds, np.uint32),
+            stack([run.hyper for run in runs]),
+            stack([run.strategy_hyper for run in runs]),
+        )
+        if resume is None:
+            self.step = 0
+            self._start(self.agent.init(*begin))
+        else:
+            self.step = int(checkpoint.manifest(resume)["step"])
+            like = jax.eval_shape(self.agent.init, *begin)
+            self._resume(*checkpoint.load(resume, runs, like))
+
+    def _start(self, state: State) -> None:
+        for record in self.records:
+            record.cut(-1)
+        for lane in range(len(self.runs)):
+            self.lanes.begin(lane)
+        fresh = np.ones(len(self.runs), bool)
+        self.state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(0))
+
+    def _resume(self, state: State, episodes: list[Episode]) -> None:
+        fresh = np.zeros(len(self.runs), bool)
+        for lane, (episode, record) in enumerate(zip(episodes, self.records, strict=True)):
+            record.cut(self.step)
+            fresh[lane] = not self.lanes.restore(lane, episode)
+            if fresh[lane]:
+                self._note(lane, "episode_lost", "the environment could not be restored exactly")
+        if fresh.any():
+            state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(self.step))
+        self.state = state
+
+    def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
+        """Train to the end, or until asked to stop."""
+        self.observer.started(self.runs, self.step)
+        steps, every = self.runs[0].steps, self.runs[0].eval.every
+        executed = np.asarray(self.state.action.executed)
+        saved, pause = time.monotonic(), checkpoint_seconds
+        try:
+            while self.alive.any():
+                if self.step % every == 0 or self.step == steps:
+                    self._evaluate(stopping)
+                if self.step == steps:
+                    break
+                if stopping():
+                    raise Interrupted
+                seen = self.lanes.step(executed, self.alive)
+                self.step += 1
+                self.state, reply = self.agent.tick(self.state, seen, self.step)
+                executed, bad = jax.device_get(reply)
+                if (bad[self.alive] >= 0).any():
+                    self._bury(bad)
+                self.observer.stepped(self.step)
+                if time.monotonic() - saved >= pause:
+                    began = time.monotonic()
+                    self._save()
+                    saved = time.monotonic()
+                    pause = max(checkpoint_seconds, (saved - began) / CHECKPOINT_SHARE)
+        except Interrupted:
+            self._save()
+            raise Stopped(self.step) from None
+        finally:
+            self.lanes.close()
+            self.evaluator.close()
+        checkpoint.clear(self.out)
+        self.observer.finished(self.runs)
+
+    def _evaluate(self, stopping: Callable[[], bool]) -> None:
+        """Evaluate the lanes whose records do not have this step yet."""
+        wanting = [not record.evaluated(self.step) for record in self.records]
+        lanes = np.flatnonzero(self.alive & wanting)
+        if not lanes.size:
+            return
+        nets = self.agent.nets(self.state)
+        scores = self.evaluator(nets, self.agent.algorithm.form, self.alive, stopping)
+        # Before the first step there is nothing to report on.
+        report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
+        report = jax.device_get(report)
+        if self.step == self.runs[0].steps:
+            self._save_policies(nets)  # before the last line, which says that the run is done
+        for lane in lanes:
+            returns = scores.returns[lane].tolist()
+            line: dict[str, Any] = {"step": self.step, "returns": returns}
+            line["lengths"] = scores.lengths[lane].tolist()
+            if report:
+                line["report"] = {name: _plain(values[lane]) for name, values in report.items()}
+            self.records[lane].append(line)
+            self.observer.evaluated(self.runs[lane], self.step, returns)
+
+    def _bury(self, bad: np.ndarray) -> None:
+        """Stop the lanes that have gone bad. The others, and the last checkpoint, go on as before."""
+        for lane in np.flatnonzero(self.alive & (bad >= 0)):
+            self.alive[lane] = False
+            quantity = WATCHED[bad[lane]]
+            self._note(lane, "diverged", f"{quantity} is not finite", quantity=quantity)
+
+    def _note(self, lane: int, event: str, sentence: str, **details: str) -> None:
+        self.records[lane].append({"step": self.step, "event": event, **details})
+        self.observer.noted(self.runs[lane], self.step, sentence)
+
+    def _save(self) -> None:
+        episodes = [self.lanes.episode(lane) for lane in range(len(self.runs))]
+        if checkpoint.save(self.out, self.step, self.runs, self.alive, self.state, episodes):
+            self._save_policies(self.agent.nets(self.state))
+
+    def _save_policies(self, nets: Any) -> None:
+        for lane in np.flatnonzero(self.alive):
+            run = self.runs[lane]
+            net = jax.tree.map(lambda leaf, lane=lane: leaf[lane], nets)
+            about = {name: getattr(run, name) for name in ("task", "algorithm", "strategy", "seed")}
+            policy = Policy(
+                net, self.lanes.spec, self.agent.algorithm.form, about | {"step": self.step}
+            )
+            for name, content in policy.to_bytes().items():
+                store.write(self.out / run.name / name, content)
+
+
+def _plain(value: np.ndarray) -> float | None:
+    """A number for JSON, which has no NaN."""
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,272 @@
+"""The words of the house as types: what algorithms, strategies and the loop say to each other.
+
+A *strategy* touches a policy in three places only: in its parameters, at its input, on its output.
+What it does there at one moment is a `Nudge`. An *algorithm* shows a strategy a `View` of itself and
+nothing else. Both are NamedTuples of pure functions over a state; a variant replaces a function, and
+"no exploration" is `Strategy()`, whose every function is the identity.
+
+Actions are in units of the action box, −1 … 1 in every dimension, everywhere except in `envs.py` and
+`policy.py`, which translate at the border.
+
+Nothing here imports JAX: a saved policy must load with NumPy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import jax
+    import optax
+
+    Array = np.ndarray | jax.Array
+    Optimiser = optax.GradientTransformation
+else:
+    Array = Optimiser = Any
+
+Net = Mapping[str, Mapping[str, Any]]
+"""The parameters of one network: layer name → {"weight", "bias", …}."""
+Actor = Mapping[str, Any]
+"""An actor's trainable parameters: "net", the network, and "joint", what a strategy trains with it."""
+Role = Literal["target", "actor"]
+"""Where in learning a policy is evaluated: in the critic's target, or in the actor's loss."""
+
+
+class UserError(Exception):
+    """A mistake the user can mend. The message is one sentence and names the way out."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The spaces of a task, and the border between the action box and −1 … 1."""
+
+    observation_shape: tuple[int, ...]
+    action_shape: tuple[int, ...]
+    low: tuple[float, ...]  # action bounds, flat, one pair per dimension
+    high: tuple[float, ...]
+
+    @property
+    def observation_size(self) -> int:
+        return int(np.prod(self.observation_shape))
+
+    @property
+    def action_size(self) -> int:
+        return len(self.low)
+
+    def to_box(self, action: np.ndarray) -> np.ndarray:
+        """(…, action) in −1 … 1 → (…, *action_shape) in the task's own units, never outside them."""
+        low, high, centre, half = self._border
+        return np.clip(centre + half * action, low, high).reshape(
+            action.shape[:-1] + self.action_shape
+        )
+
+    @cached_property
+    def _border(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
+        return low, high, (high + low) / 2, (high - low) / 2
+
+
+class Batch(NamedTuple):
+    """Transitions to learn from; n of them."""
+
+    obs: Array  # (n, observation)
+    bare: Array  # (n, action) what the policy did by itself
+    executed: Array  # (n, action) what was done: with the strategy's shift, clipped
+    reward: Array  # (n,)
+    terminated: Array  # (n,) True masks the bootstrap; a truncation never does
+    next_obs: Array  # (n, observation) the true one, also where an episode ended
+
+
+class Seen(NamedTuple):
+    """What a lane's environment answered to its last action."""
+
+    reward: Array  # ()
+    terminated: Array  # ()
+    ended: Array  # () terminated or truncated
+    next_obs: Array  # (observation,) what the action led to
+    obs: Array  # (observation,) where to act next: `next_obs`, or the first of a new episode
+
+
+class Action(NamedTuple):
+    bare: Array  # (action,) the policy's own
+    executed: Array  # (action,) what goes to the environment
+
+
+class Losses(NamedTuple):
+    """One number per loss that an update computed; 0 for those it did not."""
+
+    critic: Array | float = 0.0
+    actor: Array | float = 0.0
+    strategy: Array | float = 0.0
+
+
+class Update(NamedTuple):
+    """One gradient update to do after an environment step."""
+
+    actor: bool = True  # step the actor and the targets too, not only the critic
+    recent: int = 0  # draw the batch from this many newest transitions; 0: from all
+
+
+class Nudge(NamedTuple):
+    """What a strategy does to a policy at one moment."""
+
+    net: Net  # the actor's network, or a perturbed copy of it
+    context: Array | None = None  # appended to the observation
+    shift: Array | float = 0.0  # added to the action
+    spread: Array | float = 0.0  # extra standard deviation in log-densities
+
+
+class Form(NamedTuple):
+    """How an actor's network becomes a mean action."""
+
+    activation: str = "relu"
+    squash: bool = True  # tanh after the head
+
+
+class Blueprint(NamedTuple):
+    """How an algorithm builds its actor's network, so that a strategy can own one just like it."""
+
+    init: Callable[[Any, int], Net]  # (key, outputs) → parameters
+    apply: Callable[
+        [Net, Array], Array
+    ]  # (parameters, observations) → outputs before any squashing
+
+
+def _not_here(*_: Any) -> Any:
+    raise TypeError("this view belongs to acting: it has no error to ask for")
+
+
+class View(NamedTuple):
+    """All that an algorithm shows a strategy."""
+
+    params: Actor  # the actor in question: online or target
+    policy: Callable[[Nudge, Array], Array]  # (nudge, obs) → mean action, shifted, not clipped
+    features: Callable[[Nudge, Array], Array]  # (nudge, obs) → inputs of the actor's last layer
+    optimiser: Optimiser  # the actor's, learning rate included
+    error: Callable[[Nudge, Batch], Array] = _not_here  # → (n,) squared TD error, if nudged so
+
+
+# The identity: every default of Strategy.
+
+
+def _no_state(key, hyper, view):
+    del key, hyper, view
+    return ()
+
+
+def _no_joint(key, net):
+    del key, net
+    return {}
+
+
+def _go_on(state, view, key):
+    del view, key
+    return state
+
+
+def _no_noise(key, count):
+    del key, count
+    return ()
+
+
+def _behave_as_is(state, view, obs, noise, warmup):
+    del obs, noise, warmup
+    return state, Nudge(view.params["net"])
+
+
+def _expect_as_is(state, view, obs, key, role):
+    del state, obs, key, role
+    return Nudge(view.params["net"])
+
+
+def _greedy(params):
+    return Nudge(params["net"])
+
+
+def _nothing_to_learn(state, view, batch, key):
+    del view, batch, key
+    return state, 0.0
+
+
+def _no_targets(state, follow):
+    del follow
+    return state
+
+
+def _nothing_to_report(state, view, batch):
+    del state, view, batch
+    return {}
+
+
+def _as_due(step, due):
+    del step
+    return due
+
+
+class Strategy(NamedTuple):
+    """How an agent explores, as pure functions over a state of the strategy's own.
+
+    `behave` and `greedy` are written for NumPy and JAX alike and draw no random numbers: these come
+    in as `noise`, made by `draw`. The other functions run under JAX only.
+    """
+
+    # (key, hyper, view) → state
+    init: Callable[..., Any] = _no_state
+    # (key, net) → parameters that the actor's loss and optimiser train together with the actor
+    joint: Callable[..., Any] = _no_joint
+    # (state, view, key) → state; an episode starts
+    begin: Callable[..., Any] = _go_on
+    # (key, n) → the random numbers that one call of behave takes for n observations
+    draw: Callable[..., Any] = _no_noise
+    # (state, view, obs, noise, warmup) → (state, nudge); acting, obs is (n, observation)
+    behave: Callable[..., tuple[Any, Nudge]] = _behave_as_is
+    # (state, view, obs, key, role) → nudge; learning, obs is a batch; differentiable
+    expect: Callable[..., Nudge] = _expect_as_is
+    # (params) → nudge; evaluating
+    greedy: Callable[..., Nudge] = _greedy
+    # (state, view, batch, key) → (state, loss); the strategy's own step
+    learn: Callable[..., tuple[Any, Any]] = _nothing_to_learn
+    # (state, follow) → state; follow(online, target) → target is the algorithm's own rule
+    track: Callable[..., Any] = _no_targets
+    # (state, view, batch) → {name: number} to be written beside evaluations
+    report: Callable[..., dict[str, Any]] = _nothing_to_report
+    # (step, due) → the updates to do instead of those that are due; runs on the host
+    plan: Callable[[int, tuple[Update, ...]], tuple[Update, ...]] = _as_due
+    # When learn is called: after each step of the actor, or after each step of the critic.
+    cadence: Literal["actor", "critic"] = "actor"
+    # True: the strategy moves the target action itself, so the algorithm adds no smoothing noise.
+    smooths: bool = False
+    # How many numbers it appends to the observation.
+    context_size: int = 0
+    # Whether the actor's hidden layers are normalised before their nonlinearity.
+    layer_norm: bool = False
+
+
+class Algorithm(NamedTuple):
+    """How an agent learns, as pure functions over one state, with a strategy wedded in.
+
+    `act` is written for NumPy and JAX alike; its random numbers come from `draw`.
+    """
+
+    # (key, hyper, strategy's hyper) → state
+    init: Callable[..., Any]
+    # (state, key) → state; an episode starts
+    begin: Callable[..., Any]
+    # (key) → the random numbers that one call of act takes
+    draw: Callable[..., Any]
+    # (state, obs, noise, step) → (state, action); step counts the environment steps made so far
+    act: Callable[..., tuple[Any, Action]]
+    # (state, batch, key, actor) → (state, losses); one gradient update; actor is static
+    learn: Callable[..., tuple[Any, Losses]]
+    # (state, batch, key) → {name: number}, for the record; changes nothing
+    report: Callable[..., dict[str, Any]]
+    # (state) → the network that evaluation uses
+    greedy: Callable[..., Nudge]
+    # (step) → the updates to do once `step` environment steps have been made; runs on the host
+    due: Callable[[int], tuple[Update, ...]]
+    form: Form
