@@ -1,4 +1,4 @@
-"""An agent: one algorithm wedded to one strategy, with its replay, lifted over the lanes of a cohort.
+"""An agent: one algorithm wedded to one strategy, with a replay, lifted over a cohort's lanes.
 
 Every environment step is one call of `tick` – insert, sample, learn, next action – vmapped over
 lanes, jitted and donated. State and data carry a leading axis of lanes; the step does not, so what
@@ -27,11 +27,10 @@ class Stream(enum.IntEnum):
     """What random numbers are for. Each has a stream of its own, so that none moves another."""
 
     INIT = 0
-    ACT = 1
-    SAMPLE = 2
+    BEGIN = 1
+    ACT = 2
     LEARN = 3
-    BEGIN = 4
-    REPORT = 5
+    REPORT = 4
 
 
 class State(NamedTuple):
@@ -57,7 +56,7 @@ class Agent:
     def __init__(
         self, spec: Spec, algorithm: str, hyper: Any, strategy: str, strategy_hyper: Any, steps: int
     ):
-        """`hyper` and `strategy_hyper` give the statics; their floats are given to `init`, per lane."""
+        """Only the statics of `hyper` and `strategy_hyper` count here: `init` gets the floats."""
         module = importlib.import_module(f"discover_rl.algorithms.{algorithm}")
         tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
         self.spec = spec
@@ -109,9 +108,8 @@ class Agent:
         memory = replay.insert(state.replay, state.action, seen)
         learner = self._begin(state, seen.ended, step)
         losses = Losses()
-        for i, update in enumerate(updates):
-            sample_key = random.fold_in(self._key(state.seed, step, Stream.SAMPLE), i)
-            learn_key = random.fold_in(self._key(state.seed, step, Stream.LEARN), i)
+        keys = random.split(self._key(state.seed, step, Stream.LEARN), (max(1, len(updates)), 2))
+        for update, (sample_key, learn_key) in zip(updates, keys, strict=False):
             batch = replay.sample(memory, sample_key, self.batch_size, update.recent)
             learner, losses = self.algorithm.learn(learner, batch, learn_key, update.actor)
         learner, action = self._act(learner, state.seed, seen.obs, step)
@@ -136,7 +134,7 @@ class Agent:
 
     @staticmethod
     def _key(seed: Array, step: Array | int, stream: Stream) -> Any:
-        return random.fold_in(random.fold_in(random.key(seed), stream), step)
+        return random.split(random.fold_in(random.key(seed), step), len(Stream))[stream]
 
 
 def stack(trees: Sequence[Any]) -> Any:

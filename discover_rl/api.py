@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,21 +74,38 @@ def train(
         out: folder for records and policies; runs/TASK-ALGORITHM-STRATEGY by default.
         observer: hears of progress; None shows it on the terminal.
         checkpoint_seconds: how far apart checkpoints are.
-        **overrides: settings by name: gamma=0.98, **{"strategy.lam": 0.1, "eval.every": 500}. A list
-            for a float makes a run of each value, all in lockstep.
+        **overrides: settings by name: gamma=0.98, **{"strategy.lam": 0.1, "eval.every": 500}.
+            A list for a float makes a run of each value, all in lockstep.
 
     Example:
         results = discover_rl.train("Pendulum-v1", steps=15_000, seeds=3)
         action, _ = results[0].policy().predict(obs)
     """
+    folder = Path(out) if out is not None else default_out(task, algorithm, strategy)
+    return launch(
+        task, algorithm, strategy, steps, seeds, folder, overrides, observer, checkpoint_seconds
+    )
+
+
+def launch(
+    task: str,
+    algorithm: str,
+    strategy: str,
+    steps: int,
+    seeds: int | Iterable[int],
+    folder: Path,
+    overrides: Mapping[str, Any],
+    observer: Observer | None = None,
+    checkpoint_seconds: float = 60.0,
+) -> list[Result]:
+    """`train`, with the settings in a mapping, where no name can be taken for an argument."""
     from discover_rl import config, display, envs, training
 
-    folder = Path(out) if out is not None else default_out(task, algorithm, strategy)
     runs = config.resolve(task, algorithm, strategy, steps, seeds, overrides)
     envs.make(task).close()  # before anything is written, so that a wrong task leaves no trace
-    with display.on_terminal(folder) if observer is None else contextlib.nullcontext(observer) as o:
-        with stop_on_signal() as stopping:
-            records = training.train(runs, folder, o, stopping, checkpoint_seconds)
+    shown = display.on_terminal(folder) if observer is None else contextlib.nullcontext(observer)
+    with shown as listener, stop_on_signal() as stopping:
+        records = training.train(runs, folder, listener, stopping, checkpoint_seconds)
     return [
         Result(
             path=record.path.parent,

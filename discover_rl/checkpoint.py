@@ -1,13 +1,14 @@
 """Checkpoints: all of a cohort at one step, in one folder that is whole or not there.
 
-`checkpoint-<step>/` has a file per lane – networks, optimisers, strategy, counters, the actions of the
-running episode – and `cohort.json`, which names every file with its size and checksum. Replay buffers
-are too large to be written each time: every checkpoint adds one segment per lane with the rows that
-are new, under `replay/`, and `cohort.json` lists the segments that make up the buffer.
+`checkpoint-<step>/` has a file per lane – networks, optimisers, strategy, counters, the actions of
+the running episode – and `cohort.json`, which names every file with its size and checksum. Replay
+buffers are too large to be written each time: every checkpoint adds one segment per lane with the
+rows that are new, under `replay/`, and `cohort.json` lists the segments that make up the buffer.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -73,13 +74,12 @@ def save(
 ) -> bool:
     """Write a checkpoint of the living lanes; dead ones keep what they have in the last.
 
-    False, and nothing written, if something in a living lane is not finite: the next tick will notice
-    and say what, and until then the last checkpoint is the better one.
+    False, and nothing written, if something in a living lane is not finite: the next tick will
+    notice and say what, and until then the last checkpoint is the better one.
     """
-    slim = jax.device_get(state._replace(replay=_counters(state.replay)))
-    lanes = {
-        i: _named(jax.tree.map(lambda leaf, i=i: leaf[i], slim)) for i in np.flatnonzero(alive)
-    }
+    slim = jax.device_get(_slim(state))
+    living = np.flatnonzero(alive).tolist()
+    lanes = {i: _named(jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), slim)) for i in living}
     if not all(np.isfinite(leaf).all() for arrays in lanes.values() for leaf in arrays.values()):
         return False
     last = find(out)
@@ -96,7 +96,7 @@ def save(
             entries += [before[run.name]] if run.name in before else []
             continue
         file = f"{run.name.replace('/', '+')}.safetensors"
-        span = [int(slim.replay["count"][i]), int(slim.replay["head"][i]) + 1]
+        span = [int(slim.replay["inserted"][i]), int(slim.replay["head"][i]) + 1]
         segments = list(before[run.name]["replay"]) if run.name in before else []
         if span != known[i]:
             segment = f"replay/{run.name}/{span[0]}-{span[1]}.safetensors"
@@ -128,52 +128,53 @@ def save(
     return True
 
 
-def load(path: Path, runs: Sequence[Run], like: Any) -> tuple[State, list[Episode]]:
-    """The lanes of these runs; `like` is the state of a fresh agent, or its shapes."""
-    content = manifest(path)
-    entries = {lane["name"]: lane for lane in content["lanes"]}
+def load(path: Path, runs: Sequence[Run], like: State) -> tuple[State, list[Episode]]:
+    """The lanes of these runs. `like` is the state of a fresh agent, or its shapes."""
+    entries = {lane["name"]: lane for lane in manifest(path)["lanes"]}
     lanes = [_load_lane(path, entries[run.name], like) for run in runs]
-    states = [lane.state for lane in lanes]
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
-    return jax.device_put(stacked), [lane.episode for lane in lanes]
+    state = jax.tree.map(lambda *leaves: np.stack(leaves), *(lane.state for lane in lanes))
+    return jax.device_put(state), [lane.episode for lane in lanes]
 
 
-def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> Lane:
-    content = store.read(path / entry["file"], entry["proof"])
-    arrays = safetensors.numpy.load(content)
+def _load_lane(path: Path, entry: Mapping[str, Any], like: State) -> Lane:
+    arrays = safetensors.numpy.load(store.read(path / entry["file"], entry["proof"]))
     actions = arrays.pop(ACTIONS)
-    template = _named(like._replace(replay=_counters(like.replay)))
-    expected = {name: (leaf.shape[1:], leaf.dtype) for name, leaf in template.items()}
-    found = {name: (leaf.shape, leaf.dtype) for name, leaf in arrays.items()}
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
+    expected = _named(_slim(like))
+    for name in sorted(expected.keys() | arrays.keys()):
+        here, there = expected.get(name), arrays.get(name)
+        if (
+            here is None
+            or there is None
+            or (here.shape[1:], here.dtype) != (there.shape, there.dtype)
+        ):
             raise UserError(
-                f"{path} does not fit this agent: {name} is {found.get(name, 'absent')} there and "
-                f"{expected.get(name, 'absent')} here."
+                f"{path} does not fit this agent: {name} is not the same there and here."
             )
-    shapes = like.replay._replace(**dict.fromkeys(("head", "count", "oldest")))
-    bulk = {
-        name: np.zeros(leaf.shape[1:], leaf.dtype)
-        for name, leaf in shapes._asdict().items()
-        if leaf is not None
-    }
+    slim = jax.tree.unflatten(jax.tree.structure(_slim(like)), [arrays[name] for name in expected])
+    replay = like.replay._replace(**slim.replay, **_load_replay(path.parent, entry, like.replay))
+    episode = Episode(entry["episode"]["number"], actions, entry["episode"]["digest"])
+    return Lane(slim._replace(replay=replay), episode)
+
+
+def _load_replay(out: Path, entry: Mapping[str, Any], like: Replay) -> dict[str, np.ndarray]:
+    """The parts of a lane's buffer that are kept in segments."""
+    shapes = {name: getattr(like, name) for name in (*BULK, "rows")}
+    bulk = {name: np.zeros(leaf.shape[1:], leaf.dtype) for name, leaf in shapes.items()}
     for segment in entry["replay"]:
-        part = safetensors.numpy.load(store.read(path.parent / segment["file"], segment["proof"]))
-        at = np.arange(segment["from"][0], segment["to"][0]) % len(bulk["row"])
-        for name in BULK:
-            bulk[name][at] = part[name]
-        at = np.arange(segment["from"][1], segment["to"][1]) % len(bulk["rows"])
-        bulk["rows"][at] = part["rows"]
-    leaves = [arrays[name] for name in template]
-    slim = like._replace(replay=_counters(like.replay))
-    state = jax.tree.unflatten(jax.tree.structure(slim), leaves)
-    whole = like.replay._replace(**bulk, **state.replay)
-    number, digest = entry["episode"]["number"], entry["episode"]["digest"]
-    return Lane(state._replace(replay=whole), Episode(number, actions, digest))
+        part = safetensors.numpy.load(store.read(out / segment["file"], segment["proof"]))
+        for name, ring in bulk.items():
+            which = int(name == "rows")
+            ring[np.arange(segment["from"][which], segment["to"][which]) % len(ring)] = part[name]
+    return bulk
 
 
-def _counters(replay: Replay) -> Any:
-    return {"head": replay.head, "count": replay.count, "oldest": replay.oldest}
+def _slim(state: State) -> Any:
+    """A state without the bulk of its replay: what is written anew each time."""
+    return state._replace(replay=_counters(state.replay))
+
+
+def _counters(replay: Replay) -> dict[str, Any]:
+    return {name: getattr(replay, name) for name in ("head", "inserted", "oldest")}
 
 
 def _reached(entry: Mapping[str, Any] | None) -> list[int]:
@@ -191,11 +192,11 @@ def _excerpt(replay: Replay, known: np.ndarray) -> list[dict[str, np.ndarray]]:
     """Per lane, the transitions and rows past `known` (lanes, 2), oldest first."""
     counters = jax.device_get(_counters(replay))
     capacity, rows = replay.row.shape[1], replay.rows.shape[1]
-    stop = np.stack([counters["count"], counters["head"] + 1], axis=1)
+    stop = np.stack([counters["inserted"], counters["head"] + 1], axis=1)
     start = np.maximum(known, stop - [capacity, rows])
     # Padded to a power of two, so that few shapes are ever compiled.
     sizes = [1 << int(size).bit_length() for size in (stop - start).max(axis=0)]
-    taken = jax.device_get(_gather(replay, start, sizes[0], sizes[1]))
+    taken = jax.device_get(_gather(replay, start, *sizes))
     fresh = stop - start
     return [
         {
@@ -206,13 +207,16 @@ def _excerpt(replay: Replay, known: np.ndarray) -> list[dict[str, np.ndarray]]:
     ]
 
 
-def _gather(replay: Replay, start: np.ndarray, transitions: int, rows: int) -> dict[str, jax.Array]:
-    def ring(array: jax.Array, first: np.ndarray, size: int) -> jax.Array:
-        at = (first[:, None] + np.arange(size)) % array.shape[1]
-        return jnp.stack([array[i, at[i]] for i in range(len(at))])
+@functools.partial(jax.jit, static_argnames=("transitions", "rows"))
+def _gather(replay: Replay, start: Any, transitions: int, rows: int) -> dict[str, jax.Array]:
+    """`transitions` entries and `rows` rows of every lane, from `start` (lanes, 2) on."""
 
-    bulk = {name: ring(getattr(replay, name), start[:, 0], transitions) for name in BULK}
-    return bulk | {"rows": ring(replay.rows, start[:, 1], rows)}
+    def lane(replay: Replay, start: jax.Array) -> dict[str, jax.Array]:
+        slots = (start[0] + jnp.arange(transitions)) % replay.row.shape[0]
+        bulk = {name: getattr(replay, name)[slots] for name in BULK}
+        return bulk | {"rows": replay.rows[(start[1] + jnp.arange(rows)) % replay.rows.shape[0]]}
+
+    return jax.vmap(lane)(replay, start)
 
 
 def _tidy(out: Path, step: int, content: Mapping[str, Any]) -> None:

@@ -49,8 +49,9 @@ def train(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A setting: gamma=0.98, strategy.lam=0.1, eval.every=1000, hidden=64,64. Several "
-            "values for a float (strategy.lam=0.1,0.3) make a run of each. `discover list` has all.",
+            help="A setting: gamma=0.98, strategy.lam=0.1, eval.every=1000, hidden=64,64; "
+            "`discover list td3` has all. Several values for a float (strategy.lam=0.1,0.3) make a "
+            "run of each.",
         ),
     ] = None,
 ) -> None:
@@ -63,15 +64,7 @@ def train(
 
     overrides = dict(_pair(text) for text in settings or [])
     folder = out if out is not None else api.default_out(task, algorithm, strategy)
-    results = api.train(
-        task,
-        algorithm=algorithm,
-        strategy=strategy,
-        steps=steps,
-        seeds=seeds,
-        out=folder,
-        **overrides,
-    )
+    results = api.launch(task, algorithm, strategy, steps, seeds, folder, overrides)
     _show(results, str(folder))
     if any(result.failure for result in results):
         raise typer.Exit(FAILED)

@@ -96,7 +96,15 @@ def resolve(
         folder = "".join(f"{part}/" for part in varied)
         runs += [
             Run(
-                task, algorithm, strategy, int(steps), seed, *built.values(), f"{folder}seed-{seed}"
+                task=task,
+                algorithm=algorithm,
+                strategy=strategy,
+                steps=int(steps),
+                seed=seed,
+                hyper=built[""],
+                strategy_hyper=built["strategy."],
+                eval=built["eval."],
+                name=f"{folder}seed-{seed}",
             )
             for seed in seeds
         ]
@@ -104,7 +112,7 @@ def resolve(
 
 
 def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that share everything static, together: they train in lockstep as lanes of one program."""
+    """Runs that share everything static, grouped: they train in lockstep, lanes of one program."""
     groups: dict[Any, list[Run]] = {}
     for run in runs:
         static = [_statics(group) for group in (run.hyper, run.strategy_hyper)]
@@ -114,7 +122,7 @@ def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def preset(algorithm: str, task: str) -> dict[str, Any]:
-    """The settings that presets/ALGORITHM.toml has for this task, later entries over earlier ones."""
+    """The settings presets/ALGORITHM.toml has for this task, later entries over earlier ones."""
     file = resources.files("discover_rl") / "presets" / f"{algorithm}.toml"
     kind = re.sub(r"-v\d+$", "", task)
     settings: dict[str, Any] = {}
@@ -136,9 +144,7 @@ def _known(what: str, name: str, members: Mapping[str, Any]) -> None:
 
 
 def _seeds(seeds: int | Iterable[int]) -> list[int]:
-    if isinstance(seeds, int) and not isinstance(seeds, bool):
-        seeds = range(seeds)
-    listed = list(seeds)
+    listed = list(range(seeds) if isinstance(seeds, int) else seeds)
     if not listed or len(set(listed)) < len(listed):
         raise UserError("seeds must be how many (at least 1), or a list without repetition.")
     if any(not 0 <= seed < 2**32 - 1000 for seed in listed):

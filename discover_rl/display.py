@@ -118,8 +118,8 @@ def _headline(runs: Sequence[Run], step: int, out: Path) -> str:
     warmup = getattr(first.hyper, "warmup", 0)
     if warmup >= first.steps:
         line += (
-            f"\nNote: warm-up takes {warmup:,} of {first.steps:,} steps, so nothing will be learned; "
-            f"--set warmup={max(1, first.steps // 10)} would change that."
+            f"\nNote: warm-up takes {warmup:,} of {first.steps:,} steps, so nothing will be "
+            f"learned; --set warmup={max(1, first.steps // 10)} would change that."
         )
     return line
 

@@ -95,7 +95,7 @@ class Lanes:
         reward, ended = np.zeros(lanes, np.float32), np.zeros(lanes, bool)
         terminated, next_obs = np.zeros(lanes, bool), np.zeros_like(self.obs)
         boxed = self.spec.to_box(actions)
-        for lane in np.flatnonzero(alive):
+        for lane in np.flatnonzero(alive).tolist():
             raw, gain, done, cut, _ = self.envs[lane].step(boxed[lane])
             self._actions[lane].append(actions[lane])
             next_obs[lane] = self.obs[lane] = self._observe(lane, raw, gain)
@@ -110,7 +110,7 @@ class Lanes:
         return Episode(int(self._episode[lane]), taken, self._digest[lane])
 
     def restore(self, lane: int, episode: Episode) -> bool:
-        """Have this episode again. False: it came out differently, and a new one has been started."""
+        """Have this episode again. False: it came out differently, so a new one was started."""
         self._episode[lane] = episode.number - 1
         self.begin(lane)
         for action in episode.actions:
@@ -130,6 +130,6 @@ class Lanes:
             env.close()
 
     def _observe(self, lane: int, raw: Any, reward: Any) -> np.ndarray:
-        digest = zlib.crc32(np.ascontiguousarray(raw), self._digest[lane])
+        digest = zlib.crc32(np.asarray(raw).tobytes(), self._digest[lane])
         self._digest[lane] = zlib.crc32(np.float64(reward).tobytes(), digest)
         return np.asarray(raw, np.float32).ravel()

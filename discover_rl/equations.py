@@ -10,7 +10,7 @@ from discover_rl.types import Array
 
 
 def td_target(reward: Array, terminated: Array, next_value: Array, gamma: Any) -> Array:
-    """y = r + γ (1 − d) V(s′); d is termination alone: a truncated episode goes on being worth V."""
+    """y = r + γ (1 − d) V(s′); d is termination alone: after a truncation V(s′) still counts."""
     return reward + gamma * (1.0 - terminated) * next_value
 
 

@@ -1,8 +1,8 @@
 """Greedy episodes for every lane, batched over lanes and episodes.
 
 The paper's rules: an environment of its own, seeded with the run's seed + 100, so that every
-evaluation of a run starts from the same states; no exploration, no learning. Policies act on the host
-in NumPy, exactly as a saved policy does.
+evaluation of a run starts from the same states; no exploration, no learning. Policies act on the
+host in NumPy, exactly as a saved policy does.
 """
 
 from __future__ import annotations

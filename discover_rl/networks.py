@@ -7,6 +7,7 @@ inputs (…, n, i), weights (…, i, o), biases (…, o), outputs (…, n, o).
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -37,21 +38,19 @@ def init(
     """Weights and biases uniform in ±1/√inputs of their layer, as in the TD3 authors' networks."""
     from jax import random  # here, because a saved policy reads this file without JAX
 
-    def linear(key, inputs, outputs):
-        weight, bias = random.split(key)
-        bound = inputs**-0.5
-        return {
-            "weight": random.uniform(weight, (inputs, outputs), minval=-bound, maxval=bound),
-            "bias": random.uniform(bias, (outputs,), minval=-bound, maxval=bound),
-        }
-
     sizes = (inputs, *hidden, outputs)
-    keys = random.split(key, len(sizes) - 1)
-    layers = [linear(keys[i], sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1)]
-    net = {f"layer{i}": layer for i, layer in enumerate(layers[:-1])} | {"head": layers[-1]}
-    if layer_norm:
-        for name, width in zip(list(net)[:-1], hidden, strict=True):
-            net[name] |= {"gain": np.ones(width, np.float32), "offset": np.zeros(width, np.float32)}
+    counts = [(wide + 1) * narrow for wide, narrow in itertools.pairwise(sizes)]
+    # One draw for the whole network: each call of a generator costs half a second of compiling.
+    draws = random.uniform(key, (sum(counts),), minval=-1.0, maxval=1.0)
+    net: dict[str, Any] = {}
+    for i, count in enumerate(counts):
+        start = sum(counts[:i])
+        layer = draws[start : start + count].reshape(sizes[i] + 1, sizes[i + 1]) * sizes[i] ** -0.5
+        name = f"layer{i}" if i < len(hidden) else "head"
+        net[name] = {"weight": layer[1:], "bias": layer[0]}
+        if layer_norm and i < len(hidden):
+            ones = np.ones(sizes[i + 1], np.float32)
+            net[name] |= {"gain": ones, "offset": 0 * ones}
     return net
 
 

@@ -1,7 +1,7 @@
 """A trained policy on its own: two files, loaded with NumPy alone.
 
-`policy.safetensors` holds the network's arrays, `policy.json` what they mean. There is no pickle, so
-loading a stranger's policy runs none of their code, and no JAX, so it loads in a moment.
+`policy.safetensors` holds the network's arrays, `policy.json` what they mean. There is no pickle,
+so loading a stranger's policy runs none of their code, and no JAX, so it loads in a moment.
 """
 
 from __future__ import annotations

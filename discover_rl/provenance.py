@@ -1,4 +1,4 @@
-"""Which code made a result: versions of everything that can move one, and a hash of our own rooms."""
+"""Which code made a result: versions of all that can move one, and a hash of our own rooms."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """A ring buffer on the device that keeps one observation per step.
 
-Transition k holds the row of the observation it started from; the next observation is the row after
-it. Where an episode ends, its true final observation takes that row and the new episode starts one
-row further on. There are 1/32 more rows than transitions, for those final observations; where
-episodes are so short that the rows run out first, the oldest transitions leave early, so that what is
-sampled is always whole.
+Transition k holds the row of the observation it started from; the next observation is the row
+after it. Where an episode ends, its true final observation takes that row and the new episode
+starts one row further on. There are 1/32 more rows than transitions, for those final observations;
+where episodes are so short that the rows run out first, the oldest transitions leave early, so
+that what is sampled is always whole.
 
 All functions are for one lane; the agent lifts them over lanes.
 """
@@ -27,7 +27,7 @@ class Replay(NamedTuple):
     terminated: jax.Array  # (capacity,)
     row: jax.Array  # (capacity,) where the transition's observation lies, counted from the first
     head: jax.Array  # () the row of the observation the agent stands on, counted from the first
-    count: jax.Array  # () transitions ever inserted
+    inserted: jax.Array  # () transitions ever inserted
     oldest: jax.Array  # () the oldest transition that is still whole
 
 
@@ -46,7 +46,7 @@ def init(capacity: int, observation_size: int, action_size: int) -> Replay:
         terminated=jnp.zeros(capacity, jnp.bool),
         row=jnp.zeros(capacity, jnp.int32),
         head=zero - 1,
-        count=zero,
+        inserted=zero,
         oldest=zero,
     )
 
@@ -58,7 +58,7 @@ def nbytes(capacity: int, observation_size: int, action_size: int) -> int:
 
 
 def enter(replay: Replay, obs: Array, fresh: Array) -> Replay:
-    """An episode starts without a transition before it, where `fresh`: the agent stands on `obs`."""
+    """Where `fresh`, an episode starts at `obs` without a transition that leads there."""
     head = replay.head + fresh
     at = head % replay.rows.shape[0]
     return replay._replace(
@@ -69,12 +69,13 @@ def enter(replay: Replay, obs: Array, fresh: Array) -> Replay:
 def insert(replay: Replay, action: Action, seen: Seen) -> Replay:
     """The transition from where the agent stood, by `action`, to what was seen."""
     capacity, rows = replay.row.shape[0], replay.rows.shape[0]
-    slot, head = replay.count % capacity, replay.head
+    slot, head = replay.inserted % capacity, replay.head
     row = replay.row.at[slot].set(head)
-    count = replay.count + 1
-    # Writing rows head + 1 and head + 2 overwrites what lies a whole ring before them. That moves by
-    # two at most, and every transition has a row of its own, so two transitions at most are lost.
-    oldest = jnp.maximum(replay.oldest, count - capacity)
+    inserted = replay.inserted + 1
+    # Writing rows head + 1 and head + 2 overwrites what lies a whole ring before them. That moves
+    # by two at most, and every transition has a row of its own, so two transitions at most are
+    # lost.
+    oldest = jnp.maximum(replay.oldest, inserted - capacity)
     for _ in range(2):
         oldest += row[oldest % capacity] <= head + 2 - rows
     return Replay(
@@ -89,15 +90,15 @@ def insert(replay: Replay, action: Action, seen: Seen) -> Replay:
         terminated=replay.terminated.at[slot].set(seen.terminated),
         row=row,
         head=head + 1 + seen.ended,
-        count=count,
+        inserted=inserted,
         oldest=oldest,
     )
 
 
 def sample(replay: Replay, key: jax.Array, size: int, recent: int = 0) -> Batch:
     """`size` transitions drawn with replacement, from the `recent` newest or from all."""
-    oldest = jnp.maximum(replay.oldest, replay.count - recent) if recent else replay.oldest
-    return take(replay, jax.random.randint(key, (size,), oldest, replay.count))
+    oldest = jnp.maximum(replay.oldest, replay.inserted - recent) if recent else replay.oldest
+    return take(replay, jax.random.randint(key, (size,), oldest, replay.inserted))
 
 
 def take(replay: Replay, which: Array) -> Batch:

@@ -7,9 +7,9 @@
       checkpoint-<step>/         all it takes to go on, until the cohort is done (checkpoint.py)
       replay/lane-<i>/           the replay buffers' rows, in segments
 
-A record is only ever appended to, and synced; a torn last line is dropped when it is read. Whatever
-consists of several files is written under another name and renamed when it is whole. Whether a run is
-done is read off its record.
+A record is only ever appended to, and synced; a torn last line is dropped when it is read.
+Whatever consists of several files is written under another name and renamed when it is whole.
+Whether a run is done is read off its record.
 """
 
 from __future__ import annotations

@@ -29,8 +29,6 @@ from discover_rl.store import Record
 from discover_rl.types import UserError
 
 CHECKPOINT_SECONDS = 60.0
-# A checkpoint that takes long is made less often, so that it costs at most this share of the time.
-CHECKPOINT_SHARE = 0.02
 
 
 class Stopped(Exception):
@@ -194,7 +192,7 @@ class Cohort:
         self.observer.started(self.runs, self.step)
         steps, every = self.runs[0].steps, self.runs[0].eval.every
         executed = np.asarray(self.state.action.executed)
-        saved, pause = time.monotonic(), checkpoint_seconds
+        saved = time.monotonic()
         try:
             while self.alive.any():
                 if self.step % every == 0 or self.step == steps:
@@ -210,11 +208,9 @@ class Cohort:
                 if (bad[self.alive] >= 0).any():
                     self._bury(bad)
                 self.observer.stepped(self.step)
-                if time.monotonic() - saved >= pause:
-                    began = time.monotonic()
+                if time.monotonic() - saved >= checkpoint_seconds:
                     self._save()
                     saved = time.monotonic()
-                    pause = max(checkpoint_seconds, (saved - began) / CHECKPOINT_SHARE)
         except Interrupted:
             self._save()
             raise Stopped(self.step) from None
@@ -247,8 +243,8 @@ class Cohort:
             self.observer.evaluated(self.runs[lane], self.step, returns)
 
     def _bury(self, bad: np.ndarray) -> None:
-        """Stop the lanes that have gone bad. The others, and the last checkpoint, go on as before."""
-        for lane in np.flatnonzero(self.alive & (bad >= 0)):
+        """Stop the lanes that have gone bad; leave the others and the last checkpoint alone."""
+        for lane in np.flatnonzero(self.alive & (bad >= 0)).tolist():
             self.alive[lane] = False
             quantity = WATCHED[bad[lane]]
             self._note(lane, "diverged", f"{quantity} is not finite", quantity=quantity)

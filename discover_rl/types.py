@@ -1,12 +1,12 @@
 """The words of the house as types: what algorithms, strategies and the loop say to each other.
 
 A *strategy* touches a policy in three places only: in its parameters, at its input, on its output.
-What it does there at one moment is a `Nudge`. An *algorithm* shows a strategy a `View` of itself and
-nothing else. Both are NamedTuples of pure functions over a state; a variant replaces a function, and
-"no exploration" is `Strategy()`, whose every function is the identity.
+What it does there at one moment is a `Nudge`. An *algorithm* shows a strategy a `View` of itself
+and nothing else. Both are NamedTuples of pure functions over a state; a variant replaces a
+function, and "no exploration" is `Strategy()`, whose every function is the identity.
 
-Actions are in units of the action box, −1 … 1 in every dimension, everywhere except in `envs.py` and
-`policy.py`, which translate at the border.
+Actions are in units of the action box, −1 … 1 in every dimension, everywhere except in `envs.py`
+and `policy.py`, which translate at the border.
 
 Nothing here imports JAX: a saved policy must load with NumPy alone.
 """
@@ -32,7 +32,7 @@ else:
 Net = Mapping[str, Mapping[str, Any]]
 """The parameters of one network: layer name → {"weight", "bias", …}."""
 Actor = Mapping[str, Any]
-"""An actor's trainable parameters: "net", the network, and "joint", what a strategy trains with it."""
+"""What the actor's optimiser trains: "net", the network, and "joint", what a strategy adds."""
 Role = Literal["target", "actor"]
 """Where in learning a policy is evaluated: in the critic's target, or in the actor's loss."""
 
@@ -59,7 +59,7 @@ class Spec:
         return len(self.low)
 
     def to_box(self, action: np.ndarray) -> np.ndarray:
-        """(…, action) in −1 … 1 → (…, *action_shape) in the task's own units, never outside them."""
+        """(…, action) in −1 … 1 → (…, *action_shape) in the task's units, never out of bounds."""
         low, high, centre, half = self._border
         return np.clip(centre + half * action, low, high).reshape(
             action.shape[:-1] + self.action_shape

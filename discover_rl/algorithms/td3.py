@@ -126,8 +126,10 @@ def actor_loss(critics: Net, obs: Array, action: Array) -> Array:
 
 
 def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
-    """TD3 on tasks of this shape, exploring by this strategy. Of `hp` only the statics are used here:
-    the floats come in with the state, one value per lane."""
+    """TD3 on tasks of this shape, exploring by this strategy.
+
+    Of `hp` only the statics are used here: the floats come in with the state, one value per lane.
+    """
     delay, warmup = hp.delay, hp.warmup
 
     def view(hp: Hyper, params: Actor, error: Any = None) -> View:
