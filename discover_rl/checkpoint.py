@@ -83,6 +83,8 @@ def save(
     if not all(np.isfinite(leaf).all() for arrays in lanes.values() for leaf in arrays.values()):
         return False
     last = find(out)
+    if last and manifest(last)["step"] == step:
+        return True  # stopped again before the first step
     before = {lane["name"]: lane for lane in manifest(last)["lanes"]} if last else {}
     draft = out / f"checkpoint-{step}.tmp"
     store.remove(draft)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -177,7 +178,7 @@ def _show(results: list, folder: str) -> None:
 def main() -> NoReturn:
     """Run the command; mistakes are one sentence and exit code 2."""
     sys.path.insert(0, os.getcwd())  # so that module:id finds a module of the user's own
-    command = " ".join(["discover", *sys.argv[1:]])
+    command = shlex.join(["discover", *sys.argv[1:]])
     try:
         app()
     except UserError as error:
@@ -187,8 +188,8 @@ def main() -> NoReturn:
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         _exit(
-            f"The disk said: {error.strerror}{where}. Records and the last checkpoint are whole; "
-            f"mend it and run the same command again: {command}",
+            f"The disk said: {error.strerror or error}{where}. Records and the last checkpoint are "
+            f"whole; mend it and run the same command again: {command}",
             FAILED,
         )
     except Exception as error:

@@ -15,10 +15,11 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from numbers import Real
 from typing import Any
 
 from discover_rl.algorithms import ALGORITHMS
-from discover_rl.hyper import build, nearest, setting
+from discover_rl.hyper import build, nearest, setting, unknown
 from discover_rl.strategies import STRATEGIES
 from discover_rl.types import UserError
 
@@ -73,7 +74,7 @@ def resolve(
     _known("algorithm", algorithm, ALGORITHMS)
     _known("strategy", strategy, STRATEGIES)
     seeds = _seeds(seeds)
-    if isinstance(steps, bool) or steps != int(steps) or steps < 1:
+    if not _whole(steps) or steps < 1:
         raise UserError(f"steps must be a whole number above 0, not {steps}.")
     classes = {
         "": importlib.import_module(f"discover_rl.algorithms.{algorithm}").Hyper,
@@ -81,6 +82,14 @@ def resolve(
         "eval.": Eval,
     }
     chosen = preset(algorithm, task) | dict(overrides)
+    known = {
+        prefix: [prefix + f.name for f in dataclasses.fields(cls)]
+        for prefix, cls in classes.items()
+    }
+    every_name = [name for names in known.values() for name in names]
+    for name in chosen:
+        if name not in every_name:
+            raise unknown(name, known[_split(name, classes)[0]], every_name)
     swept = {name: _values(name, chosen[name], classes) for name in overrides}
     runs = []
     for combination in itertools.product(*swept.values()):
@@ -144,8 +153,10 @@ def _known(what: str, name: str, members: Mapping[str, Any]) -> None:
 
 
 def _seeds(seeds: int | Iterable[int]) -> list[int]:
-    listed = list(range(seeds) if isinstance(seeds, int) else seeds)
-    if not listed or len(set(listed)) < len(listed):
+    listed = list(
+        range(int(seeds)) if _whole(seeds) else seeds if not isinstance(seeds, str) else ()
+    )
+    if not all(map(_whole, listed)) or not listed or len(set(listed)) < len(listed):
         raise UserError("seeds must be how many (at least 1), or a list without repetition.")
     if any(not 0 <= seed < 2**32 - 1000 for seed in listed):
         raise UserError("every seed must be at least 0 and below 2³² − 1000.")
@@ -164,4 +175,13 @@ def _values(name: str, value: Any, classes: Mapping[str, type]) -> list[Any]:
     if typing.get_type_hints(classes[prefix]).get(bare) is not float:
         return [value]
     several = value.split(",") if isinstance(value, str) else value
-    return list(several) if isinstance(several, list | tuple) else [value]
+    if not isinstance(several, list | tuple):
+        return [value]
+    values = [getattr(build(classes[prefix], {bare: it}, prefix), bare) for it in several]
+    if not values or len(set(values)) < len(values):
+        raise UserError(f"{name} must be a number or a list without repetition, not {value!r}.")
+    return values
+
+
+def _whole(number: Any) -> bool:
+    return isinstance(number, Real) and not isinstance(number, bool) and number == number // 1

@@ -19,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from discover_rl.config import Run
 from discover_rl.training import Observer
@@ -45,14 +46,32 @@ class Lines(Observer):
         self.out = out
 
     def started(self, runs: Sequence[Run], step: int) -> None:
-        console.print(_headline(runs, step, self.out), highlight=False)
+        console.print(
+            _headline(runs, step, self.out),
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=True,
+        )
 
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
         mean = sum(returns) / len(returns)
-        console.print(f"{run.name}  step {step:,}  return {mean:.1f}", highlight=False)
+        console.print(
+            f"{run.name}  step {step:,}  return {mean:.1f}",
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=True,
+        )
 
     def noted(self, run: Run, step: int, note: str) -> None:
-        console.print(f"{run.name}  step {step:,}  {note}", highlight=False)
+        console.print(
+            f"{run.name}  step {step:,}  {note}",
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=True,
+        )
 
 
 class Screen(Lines):
@@ -125,7 +144,7 @@ def _headline(runs: Sequence[Run], step: int, out: Path) -> str:
 
 
 def results_table(rows: Sequence[tuple[str, str, str, str]], title: str) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     for i, name in enumerate(("run", "steps", "last return", "mean of last 10")):
         table.add_column(name, justify="left" if i == 0 else "right")
     for row in rows:

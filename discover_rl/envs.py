@@ -7,6 +7,7 @@ resumed exactly: `Lanes.restore` replays them and compares a digest of all that 
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,14 +21,20 @@ from discover_rl.types import Seen, Spec, UserError
 
 def make(task: str) -> gymnasium.Env:
     """The environment of this id; a UserError where there is none or it cannot be trained on."""
+    module, colon, name = task.rpartition(":")
     try:
-        env = gymnasium.make(task, disable_env_checker=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            env = gymnasium.make(task, disable_env_checker=True)
     except ModuleNotFoundError as error:
-        raise UserError(f"{task} needs a module that is not installed: {error.name}.") from error
-    except (gymnasium.error.Error, ImportError) as error:
-        hint = nearest(task, gymnasium.registry)
-        reason = "" if hint else f" {' '.join(str(error).split())}"
-        raise UserError(f"There is no task {task}.{hint}{reason}") from error
+        cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
+        raise UserError(f"{task} needs a module that is not installed: {cause.name}.") from error
+    except (gymnasium.error.Error, ImportError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        if name in gymnasium.registry:
+            raise UserError(f"{task} cannot be made: {reason}.") from error
+        hint = nearest(name, gymnasium.registry).replace("mean ", f"mean {module}{colon}")
+        raise UserError(f"There is no task {task}.{hint or f' {reason}'}") from error
     seen, acted = env.observation_space, env.action_space
     if not isinstance(acted, gymnasium.spaces.Box) or acted.dtype.kind != "f":
         raise UserError(f"{task} has {_kind(acted)} actions; a Box of continuous ones is needed.")
@@ -44,6 +51,11 @@ def make(task: str) -> gymnasium.Env:
 def _kind(space: gymnasium.Space) -> str:
     whole = isinstance(space, gymnasium.spaces.Box)
     return "whole-number" if whole else type(space).__name__
+
+
+def leaks(env: gymnasium.Env) -> bool:
+    """Whether episodes leave traces in the environment, so that each needs a new one."""
+    return type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d")
 
 
 def spec_of(env: gymnasium.Env) -> Spec:
@@ -72,7 +84,9 @@ class Lanes:
 
     def __init__(self, task: str, seeds: Sequence[int]):
         self.seeds = tuple(seeds)
+        self.task = task
         self.envs = [make(task) for _ in seeds]
+        self._leaks = leaks(self.envs[0])
         self.spec = spec_of(self.envs[0])
         lanes, size = len(self.envs), self.spec.observation_size
         self.obs = np.zeros((lanes, size), np.float32)
@@ -84,6 +98,9 @@ class Lanes:
         """Start the lane's next episode."""
         self._episode[lane] += 1
         seed = episode_seed(self.seeds[lane], int(self._episode[lane]))
+        if self._leaks:
+            self.envs[lane].close()
+            self.envs[lane] = make(self.task)
         raw, _ = self.envs[lane].reset(seed=seed)
         self._actions[lane] = []
         self._digest[lane] = 0

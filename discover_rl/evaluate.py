@@ -30,7 +30,7 @@ class Scores(NamedTuple):
 
 class Evaluator:
     def __init__(self, task: str, seeds: Sequence[int], episodes: int, max_steps: int):
-        self.max_steps = max_steps
+        self.task, self.max_steps = task, max_steps
         # The first episode starts from the run's seed + 100 itself, the others from its offspring.
         first = [seed + SEED_OFFSET for seed in seeds]
         self.seeds = [
@@ -38,6 +38,7 @@ class Evaluator:
         ]
         self.envs = [[envs.make(task) for _ in range(episodes)] for _ in seeds]
         self.spec = envs.spec_of(self.envs[0][0])
+        self._leaks = envs.leaks(self.envs[0][0])
 
     def __call__(
         self, nets: Net, form: Form, alive: np.ndarray, interrupted: Callable[[], bool] = bool
@@ -48,6 +49,9 @@ class Evaluator:
         returns, lengths = np.zeros(shape), np.zeros(shape, int)
         running = [(lane, i) for lane in np.flatnonzero(alive) for i in range(shape[1])]
         for lane, i in running:
+            if self._leaks:
+                self.envs[lane][i].close()
+                self.envs[lane][i] = envs.make(self.task)
             raw, _ = self.envs[lane][i].reset(seed=self.seeds[lane][i])
             obs[lane, i] = np.ravel(raw)
         for _ in range(self.max_steps):
@@ -57,7 +61,8 @@ class Evaluator:
                 raise Interrupted
             # Lanes and episodes that have ended go on being computed: a batch of constant shape
             # gives an episode the same actions whatever the others do.
-            actions = self.spec.to_box(np.asarray(networks.mean_action(form, nets, obs)))
+            with np.errstate(all="ignore"):  # a dead lane may hold anything
+                actions = self.spec.to_box(np.asarray(networks.mean_action(form, nets, obs)))
             still = []
             for lane, i in running:
                 raw, reward, terminated, truncated, _ = self.envs[lane][i].step(actions[lane, i])

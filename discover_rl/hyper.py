@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, dataclass_transform
 
 from discover_rl.types import UserError
@@ -56,11 +56,17 @@ def build(cls: type, values: Mapping[str, Any], prefix: str = "") -> Any:
     checked = {}
     for name, value in values.items():
         if name not in fields:
-            known = [prefix + field for field in fields]
-            hint = nearest(prefix + name, known) or f" There {_listing(known)}."
-            raise UserError(f"There is no setting {prefix + name}.{hint}")
+            raise unknown(prefix + name, [prefix + field for field in fields])
         checked[name] = check(prefix + name, value, kinds[name], fields[name].metadata)
     return cls(**checked)
+
+
+def unknown(name: str, known: Sequence[str], all_known: Sequence[str] = ()) -> UserError:
+    """What to say of a setting that is none of `known`; `all_known` is where else to look."""
+    words = [*known, *all_known]
+    tail = next((word for word in words if word.rpartition(".")[2] == name), None)
+    hint = f" Did you mean {tail}?" if tail else nearest(name, words)
+    return UserError(f"There is no setting {name}.{hint or f' There {_listing([*known])}.'}")
 
 
 def _listing(names: list[str]) -> str:
@@ -117,7 +123,7 @@ def _cast(value: Any, kind: Any) -> Any:
         return str(value)
     if kind == tuple[int, ...]:
         parts = value.split(",") if isinstance(value, str) else value
-        if isinstance(parts, int):
+        if not isinstance(parts, list | tuple):
             parts = (parts,)
         numbers = tuple(_cast(part, int) for part in parts)
         return None if None in numbers or not numbers else numbers

@@ -109,10 +109,12 @@ def load_policy(path: str | Path) -> Policy:
             tuple(meaning["high"]),
         )
         form = Form(**{name: meaning[name] for name in Form._fields})
+        net: dict[str, dict[str, np.ndarray]] = {}
+        for name, array in arrays.items():
+            layer, part = name.split(".")
+            net.setdefault(layer, {})[part] = array
+        policy = Policy(net, spec, form, meaning["about"])
+        policy.predict(np.zeros(spec.observation_shape, np.float32))  # does it fit together?
+        return policy
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise UserError(f"The policy in {folder} cannot be read: {error}.") from error
-    net: dict[str, dict[str, np.ndarray]] = {}
-    for name, array in arrays.items():
-        layer, part = name.split(".")
-        net.setdefault(layer, {})[part] = array
-    return Policy(net, spec, form, meaning["about"])

@@ -39,6 +39,8 @@ class Record:
         whole = raw[: raw.rfind(b"\n") + 1]
         try:
             self.lines = [json.loads(line) for line in whole.splitlines()]
+            if not all(isinstance(line, dict) for line in self.lines):
+                raise ValueError("a line is no object")
         except ValueError as error:
             raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
 

@@ -1,0 +1,108 @@
+"""Train TD3 with and without DISCOVER on Pendulum, four seeds each in lockstep; compare them.
+
+`make demo` runs this. It writes runs/demo: a folder per strategy and seed, and curves.png. Stop it
+with Ctrl-C and run it again: it goes on where it was.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import discover_rl
+from discover_rl.store import Record
+from discover_rl.training import Stopped
+
+OUT = Path("runs/demo")
+SEEDS = 4
+# Label and colour (of Okabe and Ito's palette, made for all kinds of colour vision), line style.
+STRATEGIES = {
+    "discover": ("TD3 + DISCOVER", "#0072B2", "-"),
+    "none": ("TD3, greedy", "#D55E00", "--"),
+}
+# Pendulum is small: narrow networks and quick targets learn it in a few thousand steps.
+SETTINGS = {
+    "hidden": (64, 64),
+    "batch_size": 128,
+    "actor_lr": 1e-3,
+    "critic_lr": 1e-3,
+    "gamma": 0.98,
+    "tau": 0.02,
+    "eval.every": 500,
+}
+
+
+def train() -> dict[str, list[discover_rl.Result]]:
+    """The runs of each strategy. Those that are done already are only read."""
+    return {
+        strategy: discover_rl.train(
+            "Pendulum-v1",
+            algorithm="td3",
+            strategy=strategy,
+            steps=8_000,
+            seeds=SEEDS,
+            out=OUT / strategy,
+            **SETTINGS,
+        )
+        for strategy in STRATEGIES
+    }
+
+
+def table(results: dict[str, list[discover_rl.Result]]) -> Table:
+    title = "Return per episode on Pendulum-v1 (solved: about −150), last evaluation"
+    shown = Table(title=title, title_justify="left")
+    shown.add_column("strategy")
+    for seed in range(SEEDS):
+        shown.add_column(f"seed {seed}", justify="right")
+    shown.add_column("mean ± sd of last 5", justify="right")
+    for strategy, runs in results.items():
+        last = [f"{run.score(last=1):.0f}" for run in runs]
+        scores = [run.score(last=5) for run in runs]
+        mean, sd = statistics.mean(scores), statistics.stdev(scores)
+        shown.add_row(STRATEGIES[strategy][0], *last, f"{mean:.0f} ± {sd:.0f}")
+    return shown
+
+
+def draw(results: dict[str, list[discover_rl.Result]], path: Path) -> None:
+    """Mean over seeds against steps, in a band from the worst seed to the best."""
+    mpl.use("agg")
+    figure, axes = plt.subplots(figsize=(7, 4.3), layout="constrained")
+    for strategy, runs in results.items():
+        label, colour, style = STRATEGIES[strategy]
+        returns = np.mean([run.returns for run in runs], axis=2)  # (seeds, evaluations)
+        steps, low, high = runs[0].steps, returns.min(axis=0), returns.max(axis=0)
+        axes.plot(steps, returns.mean(axis=0), style, color=colour, linewidth=2, label=label)
+        axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.set_title(f"Pendulum-v1, {SEEDS} seeds: mean, worst and best", fontsize=13)
+    axes.set_xlabel("environment steps", fontsize=12)
+    axes.set_ylabel("return per episode", fontsize=12)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=12, loc="lower right")
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    records = [OUT / name / f"seed-{i}/record.jsonl" for name in STRATEGIES for i in range(SEEDS)]
+    again = all(Record(path).done for path in records)
+    try:
+        results = train()
+    except Stopped as stop:
+        print(f"Stopped at step {stop.step:,}, all is saved. To go on: make demo", file=sys.stderr)
+        sys.exit(130)
+    except discover_rl.UserError as error:
+        sys.exit(f"{error} To start the demo over: rm -r {OUT}")
+    draw(results, OUT / "curves.png")
+    Console().print(table(results))
+    print(f"Learning curves: {OUT / 'curves.png'}")
+    if again:
+        print(f"The demo was done already, nothing was trained. To start over: rm -r {OUT}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Small agents and made-up data for tests."""
+
+import importlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from discover_rl.agent import Agent, stack
+from discover_rl.types import Batch, Seen, Spec
+
+SPEC = Spec((3,), (2,), (-1.0, -1.0), (1.0, 1.0))
+SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 8, "warmup": 4, "replay_size": 64}
+
+
+def hypers(algorithm: str, strategy: str, **settings: Any):
+    """Hyper-parameters of a small agent; `strategy_x` sets the strategy's x."""
+    module = importlib.import_module(f"discover_rl.algorithms.{algorithm}")
+    tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
+    theirs = {k[9:]: v for k, v in settings.items() if k.startswith("strategy_")}
+    ours = {k: v for k, v in settings.items() if not k.startswith("strategy_")}
+    return module.Hyper(**{**SMALL, **ours}), tactics.Hyper(**theirs)
+
+
+def build(algorithm: str = "td3", strategy: str = "discover", **settings: Any) -> Agent:
+    hyper, strategy_hyper = hypers(algorithm, strategy, **settings)
+    return Agent(SPEC, algorithm, hyper, strategy, strategy_hyper, steps=1000)
+
+
+def begin(agent: Agent, seeds, hyper, strategy_hyper, obs=None):
+    """The state of a cohort that has chosen its first action; the hypers of all lanes, or one."""
+    lanes = len(seeds)
+    listed = [h if isinstance(h, list) else [h] * lanes for h in (hyper, strategy_hyper)]
+    state = agent.init(np.asarray(seeds, np.uint32), *(stack(h) for h in listed))
+    first = observations(seeds, 0) if obs is None else obs
+    return agent.enter(state, first, np.ones(lanes, bool), np.int32(0))
+
+
+def observations(seeds, step: int) -> np.ndarray:
+    """Made-up observations: a function of each lane's seed and the step, so lanes can be moved."""
+    size = SPEC.observation_size
+    rows = [np.random.default_rng([seed, step]).normal(size=size) for seed in seeds]
+    return np.asarray(rows, np.float32)
+
+
+def seen(seeds, step: int) -> Seen:
+    """What made-up environments answer: an end every ten steps, every other one a truncation."""
+    generators = [np.random.default_rng([seed, step, 1]) for seed in seeds]
+    reward = np.asarray([g.normal() for g in generators], np.float32)
+    terminated = np.asarray([(seed + step) % 20 == 0 for seed in seeds])
+    ended = np.asarray([(seed + step) % 10 == 0 for seed in seeds])
+    next_obs = observations(seeds, step)
+    obs = np.where(ended[:, None], -next_obs, next_obs)
+    return Seen(reward, terminated, ended, next_obs, obs)
+
+
+def run(agent: Agent, state, seeds, steps: int, start: int = 0):
+    """Tick on; the last state, and every action that was executed."""
+    actions = []
+    for step in range(start + 1, start + steps + 1):
+        state, reply = agent.tick(state, seen(seeds, step), step)
+        actions.append(np.asarray(reply.executed))
+    return state, np.asarray(actions)
+
+
+def batch(n: int = 32, seed: int = 0) -> Batch:
+    g = np.random.default_rng(seed)
+    bare = g.uniform(-1, 1, (n, SPEC.action_size)).astype(np.float32)
+    noise = g.normal(size=bare.shape).astype(np.float32)
+    return Batch(
+        obs=g.normal(size=(n, SPEC.observation_size)).astype(np.float32),
+        bare=bare,
+        executed=np.clip(bare + 0.3 * noise, -1, 1),
+        reward=g.normal(size=n).astype(np.float32),
+        terminated=g.random(n) < 0.3,
+        next_obs=g.normal(size=(n, SPEC.observation_size)).astype(np.float32),
+    )
+
+
+def assert_same(a: Any, b: Any) -> None:
+    """Equal to the bit, structure included."""
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+def assert_close(a: Any, b: Any, tolerance: float = 1e-5) -> None:
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance)

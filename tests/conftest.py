@@ -1,0 +1,14 @@
+"""Tests run stricter than users do: a broadcast that changes a rank raises, warnings are errors.
+
+Compiling is what costs, so programs are kept on disk: tests, workers and the processes that tests
+start share what one of them has compiled.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+# In the environment, not in jax.config, so that the processes which tests start inherit it.
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "discover_rl-programs")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"

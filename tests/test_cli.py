@@ -1,0 +1,295 @@
+"""The command line: exit codes, sentences, and a small run from its beginning to its end."""
+
+import re
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import discover_rl
+from discover_rl import api, cli, config, display, store
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.evaluate import evaluate_policy
+from discover_rl.store import Record
+from discover_rl.strategies import STRATEGIES
+from discover_rl.training import Observer
+
+# Warm-up takes all of it: nothing is learned, so little has to be compiled.
+SETTINGS = {
+    "hidden": 8,
+    "batch_size": 8,
+    "warmup": 40,
+    "replay_size": 40,
+    "eval.every": 20,
+    "eval.episodes": 2,
+}
+TINY = ["Pendulum-v1", "--strategy", "gaussian", "--steps", "40", "--seeds", "2"]
+TINY += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+
+
+def discover(*words: str) -> int:
+    """The command in this process; its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["discover", *words])
+        patch.setattr(sys, "path", [*sys.path])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+    return caught.value.code or 0
+
+
+def elsewhere(*words: str, command=(sys.executable, "-m", "discover_rl"), **options):
+    """The command in a process of its own."""
+    return subprocess.run([*command, *words], capture_output=True, text=True, **options)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if name != ".lock"}
+
+
+# Mistakes
+
+
+MISTAKES = {
+    "train Pendulm-v1": "There is no task Pendulm-v1. Did you mean Pendulum-v1?",
+    "train Pendulum-v1 --algorithm tdd3": "There is no algorithm tdd3. Did you mean td3?",
+    "train Pendulum-v1 --strategy discovr": "There is no strategy discovr. Did you mean discover?",
+    "train Pendulum-v1 --set gama=1": "There is no setting gama. Did you mean gamma?",
+    "train Pendulum-v1 --set strategy.lan=1": (
+        "There is no setting strategy.lan. Did you mean strategy.lam?"
+    ),
+    "train Pendulum-v1 --set gamma=1.5": "gamma must be at least 0 and at most 1, not 1.5.",
+    "train Pendulum-v1 --set delay=half": "delay must be a whole number, not 'half'.",
+    "train Pendulum-v1 --set gamma": "--set takes NAME=VALUE, not 'gamma'.",
+    "train Pendulum-v1 --set =1": "--set takes NAME=VALUE, not '=1'.",
+    "train Pendulum-v1 --steps 0": "steps must be a whole number above 0, not 0.",
+    "train Pendulum-v1 --seeds 0": (
+        "seeds must be how many (at least 1), or a list without repetition."
+    ),
+    "train CartPole-v1": "CartPole-v1 has Discrete actions; a Box of continuous ones is needed.",
+    "evaluate nowhere": "There is no saved policy in nowhere.",
+    "list td4": "There is no algorithm or strategy td4. Did you mean td3?",
+}
+
+
+@pytest.mark.parametrize(("words", "sentence"), MISTAKES.items(), ids=MISTAKES)
+def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, capfd, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert discover(*words.split()) == 2
+    assert capfd.readouterr() == ("", sentence + "\n")
+    assert list(tmp_path.iterdir()) == []  # a mistake leaves no trace
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["task", "steps", "seeds", "out", "observer", "algorithm", "folder", "overrides", "self"],
+)
+def test_a_setting_is_never_taken_for_an_argument(tmp_path, monkeypatch, capfd, name):
+    monkeypatch.chdir(tmp_path)
+    assert discover("train", "Pendulum-v1", "--set", f"{name}=1") == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"There is no setting {name}. ")
+
+
+def test_a_folder_with_another_run_is_refused_by_what_differs(tmp_path, capfd):
+    run = config.resolve("Pendulum-v1", "td3", "gaussian", 40, 2, SETTINGS)[0]
+    record = Record(tmp_path / run.name / "record.jsonl")
+    record.append({"run": run.to_json(), "code": {}, "commit": None})
+    before = files(tmp_path)
+    for extra, difference in (
+        (["--set", "gamma=0.5"], "gamma is 0.99 there and 0.5 here"),
+        (["--steps", "41"], "steps is 40 there and 41 here"),
+        (["--set", "strategy.sigma=0.2"], "strategy.sigma is 0.1 there and 0.2 here"),
+    ):
+        assert discover("train", *TINY, *extra, "--out", str(tmp_path)) == 2
+        said = f"{tmp_path} holds another run: {difference}; choose another --out.\n"
+        assert capfd.readouterr().err == said
+        assert files(tmp_path) == before
+
+
+def test_a_folder_another_process_works_in_is_refused(tmp_path, capfd):
+    with store.locked(tmp_path):
+        assert discover("train", *TINY, "--out", str(tmp_path)) == 2
+    err = capfd.readouterr().err
+    assert err == f"Another process is training in {tmp_path}; choose another --out.\n"
+    assert files(tmp_path) == {}
+
+
+# Answers
+
+
+def test_the_command_is_installed_and_tells_its_version(capfd):
+    (entry,) = metadata.entry_points(group="console_scripts", name="discover")
+    assert entry.load() is cli.main
+    assert discover("--version") == 0
+    assert capfd.readouterr().out == f"{discover_rl.__version__}\n"
+
+
+@pytest.mark.parametrize("words", ["--help", "list", "train --help"])
+def test_help_and_list_need_neither_jax_nor_gymnasium(tmp_path, words):
+    for name in ("jax", "gymnasium", "optax"):
+        (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} was imported')\n")
+    done = elsewhere(*words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    wanted = {"--help": ["train", "evaluate", "list"], "train --help": ["--strategy", "--set"]}
+    for word in wanted.get(words, [*ALGORITHMS, *STRATEGIES]):
+        assert word in done.stdout
+
+
+def test_list_shows_every_setting_with_its_default_and_a_sentence(capfd):
+    assert discover("list", "td3") == 0
+    lines = [line.split() for line in capfd.readouterr().out.splitlines()]
+    shown = {name: value for name, value, *sentence in lines[1:] if sentence[-1].endswith(".")}
+    (run,) = config.resolve("Hopper-v5", "td3", "none", 1, 1, {})
+    expected = run.to_json()["settings"] | {"hidden": "256,256", "eval.every": 0}
+    assert shown == {name: str(value) for name, value in expected.items()}
+    assert discover("list", "discover") == 0
+    assert re.search(r"^  strategy\.lam +0\.3 +λ", capfd.readouterr().out, re.MULTILINE)
+
+
+# A whole run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("finished") / "out"
+    assert discover("train", *TINY, "--out", str(out)) == 0
+    return out
+
+
+def test_a_run_leaves_records_and_policies_and_nothing_else(finished):
+    names = ("record.jsonl", "policy.json", "policy.safetensors")
+    assert files(finished).keys() == {f"seed-{i}/{name}" for i in (0, 1) for name in names}
+    for seed in (0, 1):
+        record = Record(finished / f"seed-{seed}" / "record.jsonl")
+        assert record.done
+        assert [line["step"] for line in record.evaluations] == [0, 20, 40]
+        assert [line["lengths"] for line in record.evaluations] == [[200, 200]] * 3
+        assert record.header is not None
+        assert record.header["run"]["seed"] == seed
+        assert (
+            record.header["run"]["settings"] | SETTINGS | {"hidden": [8]}
+            == (record.header["run"]["settings"])
+        )
+
+
+def test_evaluate_plays_what_the_last_evaluation_played(finished, monkeypatch, capfd):
+    monkeypatch.chdir(finished.parent)
+    assert discover("evaluate", "out", "--episodes", "2") == 0
+    table = capfd.readouterr().out
+    for seed in (0, 1):
+        record = Record(finished / f"seed-{seed}" / "record.jsonl")
+        returns = record.evaluations[-1]["returns"]
+        policy = discover_rl.load_policy(finished / f"seed-{seed}")
+        assert evaluate_policy(policy, "Pendulum-v1", 2).returns.tolist() == [returns]
+        (row,) = [line for line in table.splitlines() if f"out/seed-{seed}" in line]
+        cells = [cell.strip() for cell in row.strip("│").split("│")]
+        deviation = abs(returns[0] - returns[1]) / 2
+        expected = ["Pendulum-v1", "40", f"{sum(returns) / 2:.1f}", f"{deviation:.1f}", "200"]
+        assert cells[1:] == expected
+
+
+def test_the_same_command_again_changes_nothing(finished, capfd):
+    before = files(finished)
+    assert discover("train", *TINY, "--out", str(finished)) == 0
+    assert files(finished) == before
+    assert "seed-1" in capfd.readouterr().out
+
+
+def test_python_gets_the_same_from_the_same_folder(finished):
+    class Told(Observer):
+        def started(self, runs, step):
+            raise AssertionError("there is nothing left to do")
+
+    results = discover_rl.train(
+        "Pendulum-v1",
+        strategy="gaussian",
+        steps=40,
+        seeds=2,
+        out=finished,
+        observer=Told(),
+        **SETTINGS,
+    )
+    assert [result.run["seed"] for result in results] == [0, 1]
+    for result in results:
+        lines = Record(result.path / "record.jsonl").evaluations
+        assert (result.steps, result.failure) == ([0, 20, 40], None)
+        assert result.returns == [line["returns"] for line in lines]
+        assert result.score(last=1) == pytest.approx(sum(lines[-1]["returns"]) / 2)
+        assert result.score() == pytest.approx(sum(sum(line["returns"]) for line in lines) / 6)
+        assert result.policy().about["seed"] == result.run["seed"]
+
+
+ON_A_FULL_DISK = """
+import resource, sys
+from discover_rl.cli import main
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+main()
+"""
+
+
+def test_a_full_disk_is_one_sentence_and_the_same_command_then_completes(finished, tmp_path):
+    """The disk fills in the middle of a record's second line, and later has room again."""
+    out, reference = tmp_path / "out", files(finished)
+    header = reference["seed-0/record.jsonl"].partition(b"\n")[0]
+    limit = len(header) + 40
+    command = sys.executable, "-c", ON_A_FULL_DISK, str(limit)
+    done = elsewhere("train", *TINY, "--out", str(out), command=command)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "File too large" in done.stderr
+    assert done.stderr.endswith(f": discover train {' '.join(TINY)} --out {out}\n")
+    assert (out / "seed-0" / "record.jsonl").stat().st_size == limit  # torn
+    assert discover("train", *TINY, "--out", str(out)) == 0
+    assert files(out) == reference
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (PermissionError(13, "Permission denied", "out/.lock"), "Permission denied (out/.lock)"),
+        (OSError("File ant.xml does not exist"), "File ant.xml does not exist"),
+    ],
+)
+def test_what_the_disk_said_is_passed_on_with_a_command_to_paste(monkeypatch, capfd, error, said):
+    def launch(*_):
+        raise error
+
+    monkeypatch.setattr(api, "launch", launch)
+    words = "train", "Pendulum-v1", "--out", "my runs"
+    assert discover(*words) == 1
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1
+    assert said in err
+    assert err.endswith(f": {shlex.join(['discover', *words])}\n")
+
+
+# What is printed
+
+
+@pytest.fixture
+def swept() -> list[config.Run]:
+    sweep = {"strategy.sigma": [0.1, 0.2], "gamma": [0.9, 0.99], "actor_lr": [0.001, 0.002]}
+    sweep |= {"critic_lr": [0.001, 0.002]}
+    return config.resolve("Pendulum-v1", "td3", "gaussian", 40, 1, SETTINGS | sweep)
+
+
+def test_an_evaluation_is_one_line_of_a_log_however_long(swept, capfd):
+    display.Lines(Path("out")).evaluated(swept[0], 20, [-1234.0, -1235.0])
+    line = f"{swept[0].name}  step 20  return -1234.5\n"
+    assert len(line) > 80
+    assert capfd.readouterr().out == line
+
+
+@pytest.mark.parametrize("folder", ["runs/[/x]", "runs/[bold]", "runs/:smile:"])
+def test_a_folders_name_is_printed_as_it_is(swept, capfd, folder):
+    display.Lines(Path(folder)).started(swept, 0)
+    assert f"in {folder}" in " ".join(capfd.readouterr().out.split())
+    cli._show([], folder)
+    assert folder in capfd.readouterr().out

@@ -1,0 +1,230 @@
+"""Lanes of environments: borders, ends, and episodes had again exactly."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+
+from discover_rl.envs import Episode, Lanes, episode_seed
+
+LOW, HIGH = np.asarray([[-1.0, 0.0]], np.float32), np.asarray([[3.0, 10.0]], np.float32)
+ONE = np.ones(1, bool)
+
+
+class Clock(gymnasium.Env):
+    """Observes [[start of the episode, steps in it], [last action]]; actions have odd bounds."""
+
+    action_space = Box(LOW, HIGH)
+    observation_space = Box(-np.inf, np.inf, (2, 2), np.float64)
+
+    def __init__(self, length: int, end: str, leak: str = ""):
+        self.length, self.end, self.leak = length, end, leak
+        self.resets = self.closed = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed, options=options)
+        self.resets += 1
+        self.start, self.t, self.running = self.np_random.random(), 0, True
+        return self._observe([0, 0]), {}
+
+    def step(self, action):
+        assert self.running
+        assert action.shape == (1, 2)
+        self.t += 1
+        length = 2 if self.leak == "length" and self.resets == 1 else self.length
+        ends = self.t == length
+        self.running = not ends
+        reward = 10 * self.t + (self.resets if self.leak == "reward" else 0)
+        ended = ends and self.end == "terminated", ends and self.end == "truncated"
+        return self._observe(action[0]), reward, *ended, {}
+
+    def _observe(self, action):
+        leaked = self.resets if self.leak == "observation" else 0
+        return np.asarray([[self.start + leaked, self.t], action])
+
+    def close(self):
+        self.closed += 1
+
+
+for name, settings in {
+    "Terminates": {"length": 3, "end": "terminated"},
+    "Truncates": {"length": 3, "end": "truncated"},
+    "LeaksObservation": {"length": 4, "end": "terminated", "leak": "observation"},
+    "LeaksReward": {"length": 4, "end": "terminated", "leak": "reward"},
+    "LeaksLength": {"length": 4, "end": "terminated", "leak": "length"},
+}.items():
+    gymnasium.register(f"{name}-v0", entry_point=Clock, kwargs=settings)
+
+
+def begun(task: str, seeds=(0,)) -> Lanes:
+    lanes = Lanes(task, seeds)
+    for lane in range(len(seeds)):
+        lanes.begin(lane)
+    return lanes
+
+
+def acting(lanes: Lanes, steps: int, seed: int = 0) -> list:
+    """Random actions in every lane; what was seen."""
+    generator = np.random.default_rng(seed)
+    shape = len(lanes.envs), lanes.spec.action_size
+    actions = generator.uniform(-1, 1, (steps, *shape)).astype(np.float32)
+    return [lanes.step(action, np.ones(shape[0], bool)) for action in actions]
+
+
+def start_of(seed: int, episode: int) -> float:
+    """What Clock draws at the start of a lane's episode."""
+    own = int(np.random.SeedSequence([seed, episode]).generate_state(1)[0])
+    return np.float32(np.random.Generator(np.random.PCG64(np.random.SeedSequence(own))).random())
+
+
+def assert_same(one, other) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+# Borders and ends
+
+
+def test_the_spec_has_shapes_and_bounds_of_every_dimension():
+    spec = Lanes("Terminates-v0", [0]).spec
+    assert (spec.observation_shape, spec.action_shape) == ((2, 2), (1, 2))
+    assert (spec.observation_size, spec.action_size) == (4, 2)
+    assert (spec.low, spec.high) == ((-1.0, 0.0), (3.0, 10.0))
+
+
+@pytest.mark.parametrize(
+    ("action", "executed"),
+    [([-1, 1], [-1, 10]), ([1, -1], [3, 0]), ([0, 0], [1, 5]), ([0.5, -0.2], [2, 4])],
+)
+def test_actions_are_in_half_ranges_of_their_own_dimension(action, executed):
+    lanes = begun("Terminates-v0")
+    seen = lanes.step(np.asarray([action], np.float32), ONE)
+    np.testing.assert_allclose(seen.next_obs[0, 2:], executed, rtol=1e-6)
+
+
+def test_an_action_is_never_out_of_bounds():
+    lanes = begun("Truncates-v0")
+    for action in (np.float32([[9, -9]]), np.float32([[1 + 1e-6, -1 - 1e-6]])):
+        box = lanes.spec.to_box(action)
+        np.testing.assert_array_equal(box, [[[3, 0]]])
+        assert (box.dtype, box.shape) == (np.float32, (1, 1, 2))
+
+
+@pytest.mark.parametrize(("task", "terminated"), [("Terminates-v0", True), ("Truncates-v0", False)])
+def test_an_end_shows_the_true_last_observation_and_the_first_of_the_next_episode(task, terminated):
+    lanes = begun(task, [5])
+    seen = acting(lanes, 4)
+    assert [bool(it.ended[0]) for it in seen] == [False, False, True, False]
+    assert [bool(it.terminated[0]) for it in seen] == [False, False, terminated, False]
+    assert [float(it.reward[0]) for it in seen] == [10, 20, 30, 10]
+    first, second = start_of(5, 0), start_of(5, 1)
+    assert first != second
+    led_to = [(first, 1), (first, 2), (first, 3), (second, 1)]
+    stands = [(first, 1), (first, 2), (second, 0), (second, 1)]
+    assert [tuple(it.next_obs[0, :2]) for it in seen] == led_to
+    assert [tuple(it.obs[0, :2]) for it in seen] == stands
+
+
+def test_what_was_seen_is_not_overwritten_and_has_the_agents_types():
+    lanes = begun("Terminates-v0", [0, 1])
+    seen = acting(lanes, 1)[0]
+    before = [leaf.copy() for leaf in seen]
+    acting(lanes, 3, seed=1)
+    assert_same(seen, before)
+    assert [leaf.dtype for leaf in seen] == [np.float32, bool, bool, np.float32, np.float32]
+
+
+def test_lanes_are_alone_with_their_seed():
+    together, alone = begun("Terminates-v0", [4, 7]), begun("Terminates-v0", [7])
+    assert together.obs[0, 0] == start_of(4, 0)
+    actions = np.random.default_rng(0).uniform(-1, 1, (8, 2, 2)).astype(np.float32)
+    for action in actions:
+        pair = together.step(action, np.ones(2, bool))
+        assert_same([leaf[1:] for leaf in pair], alone.step(action[1:], ONE))
+
+
+def test_a_dead_lane_is_not_stepped():
+    lanes = begun("Terminates-v0", [0, 1])
+    before = lanes.obs[0].copy()
+    for _ in range(5):
+        seen = lanes.step(np.zeros((2, 2), np.float32), np.asarray([False, True]))
+        assert not seen.ended[0]
+        assert (seen.reward[0], *seen.next_obs[0]) == (0, 0, 0, 0, 0)
+    assert_same(lanes.obs[0], before)
+    assert lanes.envs[0].unwrapped.t == 0
+    assert lanes.episode(1).number == 1
+
+
+def test_episodes_of_neighbouring_seeds_have_seeds_of_their_own():
+    assert len({episode_seed(seed, episode) for seed in range(30) for episode in range(30)}) == 900
+
+
+def test_closing_closes_every_environment():
+    lanes = begun("Terminates-v0", [0, 1])
+    lanes.close()
+    assert [env.unwrapped.closed for env in lanes.envs] == [1, 1]
+
+
+# To have an episode again
+
+
+@pytest.mark.parametrize(("task", "length"), [("Pendulum-v1", 200), ("HalfCheetah-v5", 1000)])
+def test_an_episode_is_had_again_to_the_bit(task, length):
+    lanes, again = begun(task, [2, 3]), begun(task, [2, 3])
+    acting(lanes, length + 30)
+    acting(again, 15, seed=9)  # wherever the environment may have been before
+    for lane in range(2):
+        episode = lanes.episode(lane)
+        assert (episode.number, len(episode.actions)) == (1, 30)
+        assert again.restore(lane, episode)
+        number, actions, digest = again.episode(lane)
+        assert (number, digest) == (episode.number, episode.digest)
+        np.testing.assert_array_equal(actions, episode.actions)
+    np.testing.assert_array_equal(again.obs, lanes.obs)
+    for mine, theirs in zip(acting(lanes, 20, 5), acting(again, 20, 5), strict=True):
+        assert_same(mine, theirs)
+
+
+def test_an_episode_that_has_just_begun_is_had_again():
+    lanes, again = begun("Terminates-v0", [2]), Lanes("Terminates-v0", [2])
+    acting(lanes, 6)
+    episode = lanes.episode(0)
+    assert (episode.number, episode.actions.shape) == (2, (0, 2))
+    assert again.restore(0, episode)
+    assert_same(again.obs, lanes.obs)
+
+
+@pytest.mark.parametrize("task", ["LeaksObservation-v0", "LeaksReward-v0", "LeaksLength-v0"])
+def test_what_leaks_between_episodes_is_noticed_and_a_new_episode_starts(task):
+    lanes, again = begun(task, [2]), Lanes(task, [2])
+    acting(lanes, 5 if task == "LeaksLength-v0" else 7)
+    episode = lanes.episode(0)
+    assert (episode.number, len(episode.actions)) == (1, 3)
+    assert not again.restore(0, episode)
+    assert (again.episode(0).number, len(again.episode(0).actions)) == (2, 0)
+    leaked = 2 if task == "LeaksObservation-v0" else 0  # it has been reset twice by now
+    assert tuple(again.obs[0]) == (np.float32(np.float64(start_of(2, 2)) + leaked), 0, 0, 0)
+
+
+def test_another_past_is_noticed():
+    lanes, again = begun("Pendulum-v1"), Lanes("Pendulum-v1", [0])
+    acting(lanes, 9)
+    number, actions, digest = lanes.episode(0)
+    actions[4] += np.float32(1e-3)
+    assert not again.restore(0, Episode(number, actions, digest))
+    assert not again.restore(0, lanes.episode(0)._replace(digest=digest ^ 1))
+    assert again.restore(0, lanes.episode(0))
+
+
+@pytest.mark.parametrize("steps", [40, 150, 333])
+def test_what_is_said_to_be_had_again_goes_on_alike(steps):
+    """BipedalWalker's physics remember earlier episodes, though its observations may not yet."""
+    lanes, again = begun("BipedalWalker-v3", [1]), Lanes("BipedalWalker-v3", [1])
+    acting(lanes, steps)
+    episode = lanes.episode(0)
+    if not again.restore(0, episode):
+        assert again.episode(0).number == episode.number + 1
+        return
+    for mine, theirs in zip(acting(lanes, 200, 5), acting(again, 200, 5), strict=True):
+        assert_same(mine, theirs)

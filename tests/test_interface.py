@@ -1,0 +1,126 @@
+"""The strategy interface bears more than the strategies there are.
+
+Each test makes a small strategy that touches the policy in one of the places which rivals of
+DISCOVER need – perturbed parameters, parameters trained with the actor, copies frozen for an
+episode, context at the input, a schedule of its own – and looks at what TD3 does with it.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+
+from discover_rl import networks
+from discover_rl.algorithms import td3
+from discover_rl.strategies import none
+from discover_rl.types import Nudge, Strategy, Update
+from tests import cells
+
+HP = td3.Hyper(**cells.SMALL, actor_lr=1e-2)
+
+
+def wed(strategy: Strategy):
+    algorithm = td3.make(cells.SPEC, HP, strategy)
+    return algorithm, jax.jit(algorithm.init)(random.key(0), HP, none.Hyper())
+
+
+def noisy(view, eps) -> Nudge:
+    """A head whose weights are μ + σ ε; σ is trained with the actor."""
+    net, sigma = view.params["net"], view.params["joint"]["sigma"]
+    head = {**net["head"], "weight": net["head"]["weight"] + sigma * eps}
+    return Nudge({**net, "head": head})
+
+
+def test_parameters_that_are_trained_with_the_actor():
+    shape = (HP.hidden[-1], cells.SPEC.action_size)
+    strategy = Strategy(
+        joint=lambda key, net: {"sigma": jnp.full(shape, 0.5)},
+        draw=lambda key, count: random.normal(key, shape),
+        behave=lambda state, view, obs, noise, warmup: (state, noisy(view, noise)),
+        expect=lambda state, view, obs, key, role: noisy(view, random.normal(key, shape)),
+    )
+    algorithm, state = wed(strategy)
+    learn = jax.jit(algorithm.learn, static_argnums=3)
+    after, _ = learn(state, cells.batch(), random.key(1), True)
+    sigma, moved = state.actor["joint"]["sigma"], after.actor["joint"]["sigma"]
+    assert (moved != sigma).mean() > 0.8  # the actor's loss reaches σ, but for units that are off
+    followed = 0.005 * moved + 0.995 * sigma
+    cells.assert_close(after.target_actor["joint"]["sigma"], followed, 1e-6)
+    # Acting differs from draw to draw, and only by the noise; evaluation has none.
+    obs = jnp.ones(3)
+    act = jax.jit(lambda key: algorithm.act(state, obs, algorithm.draw(key), 100)[1].bare)
+    assert np.abs(act(random.key(1)) - act(random.key(2))).max() > 1e-3
+    np.testing.assert_array_equal(act(random.key(1)), act(random.key(1)))
+    cells.assert_same(algorithm.greedy(state).net, state.actor["net"])
+
+
+def test_a_copy_that_is_frozen_for_an_episode():
+    def begin(state, view, key):
+        del state
+        return jax.tree.map(lambda leaf: leaf + 0.1, view.params["net"])
+
+    strategy = Strategy(
+        init=lambda key, hyper, view: view.params["net"],
+        begin=begin,
+        behave=lambda state, view, obs, noise, warmup: (state, Nudge(state)),
+        layer_norm=True,
+    )
+    agent = cells.build(strategy="none")
+    agent.strategy = strategy
+    agent.algorithm = td3.make(cells.SPEC, HP, strategy)
+    seeds = [5, 6]
+    state = cells.begin(agent, seeds, HP, none.Hyper())
+    assert "gain" in state.learner.actor["net"]["layer0"]
+    copies = []
+    for step in range(1, 15):
+        before = jax.device_get(state.learner)
+        seen = cells.seen(seeds, step)
+        state, _ = agent.tick(state, seen, step)
+        copies.append(jax.device_get(state.learner.strategy["head"]["weight"]))
+        for lane in range(2):
+            if seen.ended[lane]:  # a fresh copy of the actor as it was when the episode began
+                expected = before.actor["net"]["head"]["weight"][lane] + np.float32(0.1)
+                np.testing.assert_allclose(copies[-1][lane], expected, rtol=1e-6)
+            elif step > 1:
+                np.testing.assert_array_equal(copies[-1][lane], copies[-2][lane])
+
+
+def test_context_widens_the_actor_and_reaches_it():
+    def context(obs, value):
+        return networks.namespace(obs).zeros((len(obs), 4), dtype=obs.dtype) + value
+
+    strategy = Strategy(
+        behave=lambda state, view, obs, noise, warmup: (
+            state,
+            Nudge(view.params["net"], context=context(obs, 1.0)),
+        ),
+        expect=lambda state, view, obs, key, role: Nudge(
+            view.params["net"], context=context(obs, 1.0)
+        ),
+        context_size=4,
+    )
+    algorithm, state = wed(strategy)
+    assert state.actor["net"]["layer0"]["weight"].shape == (3 + 4, 16)
+    obs = jnp.ones(3)
+    _, action = algorithm.act(state, obs, algorithm.draw(random.key(0)), 100)
+    widened = jnp.ones((1, 7))
+    expected = jnp.tanh(networks.apply(state.actor["net"], widened))[0]
+    np.testing.assert_allclose(action.bare, expected, rtol=1e-5)
+    after, _ = jax.jit(algorithm.learn, static_argnums=3)(state, cells.batch(), random.key(0), True)
+    moved = after.actor["net"]["layer0"]["weight"] - state.actor["net"]["layer0"]["weight"]
+    assert np.abs(moved[3:]).max() > 0
+
+
+def test_a_schedule_of_its_own():
+    """Ten quiet steps, then three updates on the newest ten transitions."""
+    burst = (Update(actor=False, recent=10), Update(actor=False, recent=10), Update(recent=10))
+    agent = cells.build(strategy="none", warmup=0)
+    agent.strategy = Strategy(plan=lambda step, due: burst if step % 10 == 0 else ())
+    seeds = [5]
+    state = cells.begin(agent, seeds, *cells.hypers("td3", "none", warmup=0))
+    counts = []
+    for step in range(1, 21):
+        state, _ = agent.tick(state, cells.seen(seeds, step), step)
+        adam = state.learner.critic_optimiser[0].count, state.learner.actor_optimiser[0].count
+        counts.append(tuple(int(count[0]) for count in adam))
+    assert counts == [(0, 0)] * 9 + [(3, 1)] * 10 + [(6, 2)]

@@ -1,0 +1,158 @@
+"""Laws that every algorithm obeys with every strategy. A new member is tested by registering it."""
+
+import functools
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+from discover_rl.agent import WATCHED
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.strategies import STRATEGIES
+from discover_rl.types import Seen
+from tests import cells
+
+CELLS = list(itertools.product(ALGORITHMS, STRATEGIES))
+SEEDS = [5, 1, 8]
+STEPS = 16
+
+pytestmark = pytest.mark.parametrize("cell", CELLS, ids="-".join)
+
+
+@functools.cache
+def agent_of(cell):
+    return cells.build(*cell)
+
+
+@functools.cache
+def outcome(cell, seeds=tuple(SEEDS)):
+    """The state after a few steps of learning, on the host, and the actions on the way."""
+    agent = agent_of(cell)
+    state, actions = cells.run(agent, cells.begin(agent, seeds, *cells.hypers(*cell)), seeds, STEPS)
+    return jax.device_get(state), actions
+
+
+def test_a_tick_keeps_structure_shapes_and_dtypes(cell):
+    agent = agent_of(cell)
+    begun = cells.begin(agent, SEEDS, *cells.hypers(*cell))
+    before = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), begun)
+    after = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), outcome(cell)[0])
+    assert before == after
+    for leaf in jax.tree.leaves(outcome(cell)[0]):
+        assert leaf.shape[0] == len(SEEDS)
+        assert leaf.dtype in (np.float32, np.int32, np.uint32, np.bool_)
+
+
+def test_all_is_finite_and_actions_stay_in_the_box(cell):
+    state, actions = outcome(cell)
+    for leaf in jax.tree.leaves(state):
+        assert np.isfinite(leaf).all()
+    assert np.abs(actions).max() <= 1.0
+    assert np.ptp(actions) > 0.0
+
+
+def test_learning_moves_the_actor_and_the_critics(cell):
+    agent = agent_of(cell)
+    begun = jax.device_get(cells.begin(agent, SEEDS, *cells.hypers(*cell)))
+    state, _ = outcome(cell)
+    for name in ("actor", "critics"):
+        pairs = zip(
+            jax.tree.leaves(getattr(begun.learner, name)),
+            jax.tree.leaves(getattr(state.learner, name)),
+            strict=True,
+        )
+        assert all(np.abs(new - old).max() > 0 for old, new in pairs)
+
+
+def test_nothing_is_compiled_twice(cell):
+    agent = agent_of(cell)
+    outcome(cell)
+    state = cells.begin(agent, SEEDS, *cells.hypers(*cell))
+    programs = {agent._ticks(agent.due(step)) for step in range(1, 2 * STEPS)}
+    sizes = [program._cache_size() for program in programs]
+    cells.run(agent, state, SEEDS, STEPS)
+    assert [program._cache_size() for program in programs] == sizes
+
+
+def test_same_seed_same_result(cell):
+    agent = agent_of(cell)
+    state = cells.begin(agent, SEEDS, *cells.hypers(*cell))
+    state, actions = cells.run(agent, state, SEEDS, STEPS)
+    cells.assert_same(jax.device_get(state), outcome(cell)[0])
+    np.testing.assert_array_equal(actions, outcome(cell)[1])
+
+
+def test_lanes_together_are_lanes_alone(cell):
+    together, actions = outcome(cell)
+    for lane, seed in enumerate(SEEDS):
+        alone, own = outcome(cell, (seed,))
+        np.testing.assert_allclose(actions[:, lane], own[:, 0], rtol=1e-4, atol=1e-5)
+        here = jax.tree.map(lambda leaf, lane=lane: leaf[lane], together.learner)
+        cells.assert_close(here, jax.tree.map(lambda leaf: leaf[0], alone.learner), 1e-4)
+
+
+def test_permuting_lanes_permutes_results(cell):
+    order = [2, 0, 1]
+    permuted, actions = outcome(cell, tuple(SEEDS[i] for i in order))
+    here = jax.tree.map(lambda leaf: leaf[np.asarray(order)], outcome(cell)[0])
+    cells.assert_same(here, permuted)
+    np.testing.assert_array_equal(outcome(cell)[1][:, order], actions)
+
+
+def test_floats_are_lane_values(cell):
+    """Two lanes with different floats are the two lanes that have these floats alone."""
+    agent = agent_of(cell)
+    hyper, theirs = cells.hypers(*cell)
+    both = jax.tree.map(lambda value: value * 0.5, (hyper, theirs))
+    mixed = cells.begin(agent, [5, 5, 5], [hyper, both[0], hyper], [theirs, both[1], theirs])
+    mixed, _ = cells.run(agent, mixed, [5, 5, 5], STEPS)
+    halved = cells.begin(agent, [5, 5, 5], *both)
+    halved, _ = cells.run(agent, halved, [5, 5, 5], STEPS)
+    for lane, state in ((0, outcome(cell)[0]), (1, halved)):
+        expected = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf)[lane], state.learner)
+        got = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf)[lane], mixed.learner)
+        cells.assert_same(got, expected)
+    critics = jax.device_get(mixed.learner.critics)
+    assert np.abs(critics["head"]["weight"][0] - critics["head"]["weight"][1]).max() > 0
+
+
+def test_evaluating_changes_nothing(cell):
+    agent = agent_of(cell)
+    state, _ = cells.run(agent, cells.begin(agent, SEEDS, *cells.hypers(*cell)), SEEDS, STEPS)
+    agent.nets(state)
+    report = jax.device_get(agent.report(state, np.int32(STEPS)))
+    assert all(values.shape == (len(SEEDS),) for values in report.values())
+    assert all(np.isfinite(values).all() for values in report.values())
+    cells.assert_same(jax.device_get(state), outcome(cell)[0])
+
+
+def test_acting_is_the_same_on_the_host_and_on_the_device(cell):
+    agent = agent_of(cell)
+    lane = jax.tree.map(lambda leaf: leaf[0], outcome(cell)[0].learner)
+    obs = cells.observations([5], 0)[0]
+    for step in (0, STEPS):
+        noise = agent.algorithm.draw(jax.random.key(step))
+        _, there = jax.jit(agent.algorithm.act)(lane, obs, noise, step)
+        memory, here = agent.algorithm.act(lane, obs, jax.device_get(noise), step)
+        assert all(isinstance(leaf, np.ndarray | np.generic) for leaf in jax.tree.leaves(memory))
+        assert isinstance(here.executed, np.ndarray)
+        cells.assert_close(here, there, 1e-5)
+
+
+def test_the_first_bad_quantity_is_named_and_stays_in_its_lane(cell):
+    agent = agent_of(cell)
+    state = cells.begin(agent, SEEDS, *cells.hypers(*cell))
+    for step in range(1, STEPS + 1):
+        seen = cells.seen(SEEDS, step)
+        if step == STEPS - 1:
+            reward = seen.reward.copy()
+            reward[1] = np.nan
+            seen = Seen(reward, *seen[1:])
+        state, reply = agent.tick(state, seen, step)
+        bad = np.asarray(reply.bad)
+        if step == STEPS - 1:
+            assert [WATCHED[i] if i >= 0 else None for i in bad] == [None, "reward", None]
+    others = jax.tree.map(lambda leaf: np.asarray(leaf)[[0, 2]], state.learner)
+    expected = jax.tree.map(lambda leaf: leaf[[0, 2]], outcome(cell)[0].learner)
+    cells.assert_same(others, expected)
