@@ -42,10 +42,9 @@ class Lane(NamedTuple):
 
 def find(out: Path) -> Path | None:
     """The newest whole checkpoint in a folder."""
-    whole = [
-        path.parent for path in out.glob(f"checkpoint-*/{MANIFEST}") if path.parent.suffix == ""
-    ]
-    return max(whole, key=lambda path: int(path.name.partition("-")[2]), default=None)
+    steps = [path.parent.name.removeprefix("checkpoint-") for path in out.glob(f"*/{MANIFEST}")]
+    newest = max((int(step) for step in steps if step.isdecimal()), default=None)
+    return None if newest is None else out / f"checkpoint-{newest}"
 
 
 def manifest(path: Path) -> dict[str, Any]:
@@ -53,13 +52,23 @@ def manifest(path: Path) -> dict[str, Any]:
         content = json.loads((path / MANIFEST).read_text())
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
-    if content.get("format") != FORMAT:
-        raise UserError(f"{path} has format {content.get('format')}; this version reads {FORMAT}.")
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise UserError(f"{path} has format {found}; this version reads {FORMAT}.")
     return content
 
 
-def clear(out: Path) -> None:
-    """Remove every checkpoint: the cohort is done, or nothing of it is worth keeping."""
+def clear(out: Path, dead: Sequence[str] = ()) -> None:
+    """Remove every checkpoint, for the cohort is done; what `dead` runs had last is kept."""
+    last = find(out)
+    for entry in manifest(last)["lanes"] if last else ():
+        if last and entry["name"] in dead:
+            grave = out / entry["name"] / "last-good"
+            store.remove(grave)
+            grave.mkdir()
+            shutil.copyfile(last / entry["file"], grave / "lane.safetensors")
+            (out / "replay" / entry["name"]).rename(grave / "replay")
+            store.write(grave / MANIFEST, json.dumps(entry, indent=1).encode())
     for path in (*out.glob("checkpoint-*"), out / "replay"):
         store.remove(path)
 

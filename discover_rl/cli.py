@@ -177,10 +177,10 @@ def _show(results: list, folder: str) -> None:
 
 def main() -> NoReturn:
     """Run the command; mistakes are one sentence and exit code 2."""
-    sys.path.insert(0, os.getcwd())  # so that module:id finds a module of the user's own
+    sys.path.append(os.getcwd())  # so that module:id finds a module of the user's own
     command = shlex.join(["discover", *sys.argv[1:]])
     try:
-        app()
+        code = app(standalone_mode=False)
     except UserError as error:
         _exit(str(error), USER_ERROR)
     except KeyboardInterrupt:
@@ -193,12 +193,15 @@ def main() -> NoReturn:
             FAILED,
         )
     except Exception as error:
+        # The command line's own complaints, of a word it does not know, say it in one sentence.
+        if complaint := getattr(error, "format_message", None):
+            _exit(complaint(), USER_ERROR)
         from discover_rl.training import Stopped
 
         if not isinstance(error, Stopped):
             raise
         _exit(f"Stopped at step {error.step:,}, all is saved. To go on: {command}", INTERRUPTED)
-    sys.exit(0)
+    sys.exit(code or 0)
 
 
 def _exit(message: str, code: int) -> NoReturn:

@@ -15,7 +15,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from discover_rl.algorithms import ALGORITHMS
@@ -152,10 +152,8 @@ def _known(what: str, name: str, members: Mapping[str, Any]) -> None:
         raise UserError(f"There is no {what} {name}.{hint}")
 
 
-def _seeds(seeds: int | Iterable[int]) -> list[int]:
-    listed = list(
-        range(int(seeds)) if _whole(seeds) else seeds if not isinstance(seeds, str) else ()
-    )
+def _seeds(seeds: Any) -> list[int]:
+    listed = list(range(int(seeds)) if isinstance(seeds, Integral) else seeds)
     if not all(map(_whole, listed)) or not listed or len(set(listed)) < len(listed):
         raise UserError("seeds must be how many (at least 1), or a list without repetition.")
     if any(not 0 <= seed < 2**32 - 1000 for seed in listed):

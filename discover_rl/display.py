@@ -28,6 +28,11 @@ console = Console()
 REFRESH_SECONDS = 0.2
 
 
+def say(text: str) -> None:
+    """Print as it is: no markup in a folder's name, no line broken in a log."""
+    console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
 @contextlib.contextmanager
 def on_terminal(out: Path) -> Iterator[Observer]:
     """An observer that shows progress live on a terminal, and as plain lines elsewhere."""
@@ -46,32 +51,13 @@ class Lines(Observer):
         self.out = out
 
     def started(self, runs: Sequence[Run], step: int) -> None:
-        console.print(
-            _headline(runs, step, self.out),
-            highlight=False,
-            markup=False,
-            emoji=False,
-            soft_wrap=True,
-        )
+        say(_headline(runs, step, self.out))
 
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
-        mean = sum(returns) / len(returns)
-        console.print(
-            f"{run.name}  step {step:,}  return {mean:.1f}",
-            highlight=False,
-            markup=False,
-            emoji=False,
-            soft_wrap=True,
-        )
+        say(f"{run.name}  step {step:,}  return {sum(returns) / len(returns):.1f}")
 
     def noted(self, run: Run, step: int, note: str) -> None:
-        console.print(
-            f"{run.name}  step {step:,}  {note}",
-            highlight=False,
-            markup=False,
-            emoji=False,
-            soft_wrap=True,
-        )
+        say(f"{run.name}  step {step:,}  {note}")
 
 
 class Screen(Lines):

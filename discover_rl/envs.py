@@ -53,9 +53,16 @@ def _kind(space: gymnasium.Space) -> str:
     return "whole-number" if whole else type(space).__name__
 
 
-def leaks(env: gymnasium.Env) -> bool:
-    """Whether episodes leave traces in the environment, so that each needs a new one."""
-    return type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d")
+def renewed(env: gymnasium.Env, task: str) -> gymnasium.Env:
+    """The environment to start an episode in: the same, or a new one where episodes leave traces.
+
+    Box2D's worlds do: contacts of earlier episodes change the order in which later ones are solved,
+    so neither an evaluation nor a resumed run would come out the same twice.
+    """
+    if not type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d"):
+        return env
+    env.close()
+    return make(task)
 
 
 def spec_of(env: gymnasium.Env) -> Spec:
@@ -83,10 +90,8 @@ class Lanes:
     """One environment per lane, stepped together; a new episode follows an ended one at once."""
 
     def __init__(self, task: str, seeds: Sequence[int]):
-        self.seeds = tuple(seeds)
-        self.task = task
+        self.task, self.seeds = task, tuple(seeds)
         self.envs = [make(task) for _ in seeds]
-        self._leaks = leaks(self.envs[0])
         self.spec = spec_of(self.envs[0])
         lanes, size = len(self.envs), self.spec.observation_size
         self.obs = np.zeros((lanes, size), np.float32)
@@ -98,9 +103,7 @@ class Lanes:
         """Start the lane's next episode."""
         self._episode[lane] += 1
         seed = episode_seed(self.seeds[lane], int(self._episode[lane]))
-        if self._leaks:
-            self.envs[lane].close()
-            self.envs[lane] = make(self.task)
+        self.envs[lane] = renewed(self.envs[lane], self.task)
         raw, _ = self.envs[lane].reset(seed=seed)
         self._actions[lane] = []
         self._digest[lane] = 0

@@ -38,7 +38,6 @@ class Evaluator:
         ]
         self.envs = [[envs.make(task) for _ in range(episodes)] for _ in seeds]
         self.spec = envs.spec_of(self.envs[0][0])
-        self._leaks = envs.leaks(self.envs[0][0])
 
     def __call__(
         self, nets: Net, form: Form, alive: np.ndarray, interrupted: Callable[[], bool] = bool
@@ -49,9 +48,7 @@ class Evaluator:
         returns, lengths = np.zeros(shape), np.zeros(shape, int)
         running = [(lane, i) for lane in np.flatnonzero(alive) for i in range(shape[1])]
         for lane, i in running:
-            if self._leaks:
-                self.envs[lane][i].close()
-                self.envs[lane][i] = envs.make(self.task)
+            self.envs[lane][i] = envs.renewed(self.envs[lane][i], self.task)
             raw, _ = self.envs[lane][i].reset(seed=self.seeds[lane][i])
             obs[lane, i] = np.ravel(raw)
         for _ in range(self.max_steps):

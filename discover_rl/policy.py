@@ -27,6 +27,7 @@ class Policy:
 
     def __init__(self, net: Net, spec: Spec, form: Form, about: Mapping[str, Any] | None = None):
         self.net, self.spec, self.form = net, spec, form
+        self._size = spec.observation_size
         self.about = dict(about or {})
         """Where it comes from: task, algorithm, strategy, seed, step."""
 
@@ -49,7 +50,7 @@ class Policy:
         if obs.shape == shape:
             return self.spec.to_box(self._act(obs.reshape(1, -1))[0]), None
         if obs.ndim == len(shape) + 1 and obs.shape[1:] == shape:
-            return self.spec.to_box(self._act(obs.reshape(len(obs), -1))), None
+            return self.spec.to_box(self._act(obs.reshape(len(obs), self._size))), None
         raise ValueError(
             f"expected observations of shape {shape} or (n, *{shape}), got {obs.shape}"
         )

@@ -73,17 +73,15 @@ def insert(replay: Replay, action: Action, seen: Seen) -> Replay:
     row = replay.row.at[slot].set(head)
     inserted = replay.inserted + 1
     # Writing rows head + 1 and head + 2 overwrites what lies a whole ring before them. That moves
-    # by two at most, and every transition has a row of its own, so two transitions at most are
-    # lost.
+    # by two rows, or by three after `enter`, and no two transitions start from the same row.
     oldest = jnp.maximum(replay.oldest, inserted - capacity)
-    for _ in range(2):
+    for _ in range(3):
         oldest += row[oldest % capacity] <= head + 2 - rows
     return Replay(
         # Without an end the second row is written in vain: the next insertion writes it again.
-        rows=replay.rows.at[(head + 1) % rows]
-        .set(seen.next_obs)
-        .at[(head + 2) % rows]
-        .set(seen.obs),
+        rows=replay.rows.at[jnp.stack([head + 1, head + 2]) % rows].set(
+            jnp.stack([seen.next_obs, seen.obs])
+        ),
         bare=replay.bare.at[slot].set(action.bare),
         executed=replay.executed.at[slot].set(action.executed),
         reward=replay.reward.at[slot].set(seen.reward),

@@ -102,11 +102,15 @@ def write(path: Path, content: bytes) -> dict[str, int]:
     """Write a file so that it is whole or not there, and return what proves it whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".tmp")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
     sync(path.parent)
     return {"bytes": len(content), "crc32": zlib.crc32(content)}
 

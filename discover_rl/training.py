@@ -75,9 +75,9 @@ def train(
         by_name = {run.name: run for run in runs}
         path = checkpoint.find(out)
         if path is not None:
-            lanes = _unfinished(path, by_name, records)
-            if all(records[run.name].done for run in lanes):
-                checkpoint.clear(out)  # killed between its last record and this line
+            lanes = _unfinished(path, by_name)
+            if all(records[run.name].done or records[run.name].failure for run in lanes):
+                checkpoint.clear(out)  # killed between the last record and this line
             else:
                 Cohort(lanes, records, out, observer, path).run(stopping, checkpoint_seconds)
         missing = [run for run in runs if not (records[run.name].done or records[run.name].failure)]
@@ -106,7 +106,7 @@ def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
     return ""
 
 
-def _unfinished(path: Path, runs: dict[str, Run], records: dict[str, Record]) -> list[Run]:
+def _unfinished(path: Path, runs: dict[str, Run]) -> list[Run]:
     """The runs whose lanes a checkpoint holds, in its order; a UserError if it cannot be used."""
     content = checkpoint.manifest(path)
     ours = provenance.code()
@@ -119,7 +119,7 @@ def _unfinished(path: Path, runs: dict[str, Run], records: dict[str, Record]) ->
             "with another --out."
         )
     lanes = [lane for lane in content["lanes"] if lane["step"] == content["step"]]
-    if absent := [lane["name"] for lane in content["lanes"] if lane["name"] not in runs]:
+    if absent := [lane["name"] for lane in lanes if lane["name"] not in runs]:
         raise UserError(
             f"{path.parent} has unfinished runs that were not asked for ({', '.join(absent)}); "
             "ask for the same ones, or choose another --out."
@@ -181,7 +181,8 @@ class Cohort:
         for lane, (episode, record) in enumerate(zip(episodes, self.records, strict=True)):
             record.cut(self.step)
             fresh[lane] = not self.lanes.restore(lane, episode)
-            if fresh[lane]:
+            lost = {"step": self.step, "event": "episode_lost"}
+            if fresh[lane] and lost not in record.lines:
                 self._note(lane, "episode_lost", "the environment could not be restored exactly")
         if fresh.any():
             state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(self.step))
@@ -217,7 +218,7 @@ class Cohort:
         finally:
             self.lanes.close()
             self.evaluator.close()
-        checkpoint.clear(self.out)
+        checkpoint.clear(self.out, [self.runs[i].name for i in np.flatnonzero(~self.alive)])
         self.observer.finished(self.runs)
 
     def _evaluate(self, stopping: Callable[[], bool]) -> None:
