@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from discover_rl.training import Observer
 
 console = Console()
 REFRESH_SECONDS = 0.2
+RATE_MARKS = 50  # the rate shown is that of the last ten seconds
 
 
 def say(text: str) -> None:
@@ -77,7 +79,7 @@ class Screen(Lines):
         )
         self.task: TaskID | None = None
         self.last: dict[str, str] = {}
-        self._shown, self._start, self._first = 0.0, 0.0, 0
+        self._marks: deque[tuple[float, int]] = deque(maxlen=RATE_MARKS)
 
     def started(self, runs: Sequence[Run], step: int) -> None:
         super().started(runs, step)
@@ -87,14 +89,16 @@ class Screen(Lines):
         name = f"{first.algorithm} + {first.strategy}"
         self.task = self.progress.add_task(name, total=first.steps, completed=step, rate="–")
         self.last = {run.name: "–" for run in runs}
-        self._start, self._first = time.monotonic(), step
+        self._marks.clear()
+        self._marks.append((time.monotonic(), step))
 
     def stepped(self, step: int) -> None:
-        now = time.monotonic()
-        if self.task is None or now - self._shown < REFRESH_SECONDS:
+        now, (shown, _) = time.monotonic(), self._marks[-1]
+        if self.task is None or now - shown < REFRESH_SECONDS:
             return
-        self._shown = now
-        rate = (step - self._first) / max(now - self._start, 1e-9)
+        self._marks.append((now, step))
+        began, first = self._marks[0]
+        rate = (step - first) / (now - began)
         label = f"{rate:,.0f} × {len(self.last)}" if len(self.last) > 1 else f"{rate:,.0f}"
         self.progress.update(self.task, completed=step, rate=label)
 
