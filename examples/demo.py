@@ -25,7 +25,8 @@ STRATEGIES = {
     "discover": ("TD3 + DISCOVER", "#0072B2", "-"),
     "none": ("TD3, greedy", "#D55E00", "--"),
 }
-# Pendulum is small: narrow networks and quick targets learn it in a few thousand steps.
+# Chosen for this task by trying, on these seeds: with the default tau of 0.005 some seeds of both
+# strategies had not learned it by 10,000 steps. So this shows learning; it is no comparison.
 SETTINGS = {
     "hidden": (64, 64),
     "batch_size": 128,
