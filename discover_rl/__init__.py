@@ -5,13 +5,14 @@ from discover_rl.algorithms import ALGORITHMS
 from discover_rl.api import Result, train
 from discover_rl.policy import Policy, load_policy
 from discover_rl.strategies import STRATEGIES
-from discover_rl.types import UserError
+from discover_rl.types import Stopped, UserError
 
 __all__ = [
     "ALGORITHMS",
     "STRATEGIES",
     "Policy",
     "Result",
+    "Stopped",
     "UserError",
     "__version__",
     "load_policy",

@@ -37,7 +37,7 @@ class Lane(NamedTuple):
     """A lane's part of a checkpoint."""
 
     state: State
-    episode: Episode
+    episode: Episode | None  # None: the lane is dead, and its state zeros
 
 
 def find(out: Path) -> Path | None:
@@ -62,7 +62,7 @@ def clear(out: Path, dead: Sequence[str] = ()) -> None:
     """Remove every checkpoint, for the cohort is done; what `dead` runs had last is kept."""
     last = find(out)
     for entry in manifest(last)["lanes"] if last else ():
-        if last and entry["name"] in dead:
+        if last and entry["name"] in dead and entry["file"]:
             grave = out / entry["name"] / "last-good"
             store.remove(grave)
             grave.mkdir()
@@ -101,10 +101,11 @@ def save(
 
     known = [_reached(before.get(run.name)) for run in runs]
     fresh = _excerpt(state.replay, np.asarray(known))
-    entries = [entry for name, entry in before.items() if name not in {run.name for run in runs}]
+    entries = []
     for i, run in enumerate(runs):
         if i not in lanes:
-            entries += [before[run.name]] if run.name in before else []
+            nothing = {"name": run.name, "run": run.to_json(), "file": None, "replay": []}
+            entries.append(before.get(run.name, nothing) | {"alive": False})
             continue
         file = f"{run.name.replace('/', '+')}.safetensors"
         span = [int(slim.replay["inserted"][i]), int(slim.replay["head"][i]) + 1]
@@ -121,6 +122,7 @@ def save(
                 "name": run.name,
                 "run": run.to_json(),
                 "step": step,
+                "alive": True,
                 "file": file,
                 "proof": store.write(draft / file, safetensors.numpy.save(arrays)),
                 "episode": {"number": episodes[i].number, "digest": episodes[i].digest},
@@ -129,7 +131,7 @@ def save(
             }
         )
     for entry in entries:
-        if entry["step"] != step and last:
+        if last and entry["file"] and not entry["alive"]:
             shutil.copyfile(last / entry["file"], draft / entry["file"])
     content = {"format": FORMAT, "step": step, "code": provenance.code(), "lanes": entries}
     store.write(draft / MANIFEST, json.dumps(content, indent=1).encode())
@@ -139,15 +141,21 @@ def save(
     return True
 
 
-def load(path: Path, runs: Sequence[Run], like: State) -> tuple[State, list[Episode]]:
-    """The lanes of these runs. `like` is the state of a fresh agent, or its shapes."""
-    entries = {lane["name"]: lane for lane in manifest(path)["lanes"]}
-    lanes = [_load_lane(path, entries[run.name], like) for run in runs]
+def load(path: Path, like: State) -> tuple[State, list[Episode | None]]:
+    """The lanes, in order. `like` is the state of a fresh agent, or its shapes.
+
+    Dead lanes come along as zeros: a program for fewer lanes would round differently, and the
+    living ones would no longer be exact.
+    """
+    lanes = [_load_lane(path, entry, like) for entry in manifest(path)["lanes"]]
     state = jax.tree.map(lambda *leaves: np.stack(leaves), *(lane.state for lane in lanes))
     return jax.device_put(state), [lane.episode for lane in lanes]
 
 
 def _load_lane(path: Path, entry: Mapping[str, Any], like: State) -> Lane:
+    if not entry["alive"]:
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), like)
+        return Lane(zeros, None)
     arrays = safetensors.numpy.load(store.read(path / entry["file"], entry["proof"]))
     actions = arrays.pop(ACTIONS)
     expected = _named(_slim(like))

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from discover_rl._version import __version__
-from discover_rl.types import UserError
+from discover_rl.types import Stopped, UserError
 
 app = typer.Typer(
     help="Exploration in continuous control: train, compare and report.",
@@ -61,12 +61,12 @@ def train(
     Ctrl-C leaves a checkpoint; so does a crash, about once a minute. The same command again goes on
     from there, exactly.
     """
-    from discover_rl import api
+    from discover_rl import api, display
 
     overrides = dict(_pair(text) for text in settings or [])
     folder = out if out is not None else api.default_out(task, algorithm, strategy)
     results = api.launch(task, algorithm, strategy, steps, seeds, folder, overrides)
-    _show(results, str(folder))
+    display.show_results(results, folder)
     if any(result.failure for result in results):
         raise typer.Exit(FAILED)
 
@@ -79,6 +79,7 @@ def evaluate(
 ) -> None:
     """Play saved policies greedily, from the states that their evaluations started from."""
     from rich.table import Table
+    from rich.text import Text
 
     from discover_rl.display import console
     from discover_rl.evaluate import evaluate_policy
@@ -91,12 +92,12 @@ def evaluate(
     for i, name in enumerate(
         ("policy", "trained on", "step", "mean return", "± sd", "mean length")
     ):
-        table.add_column(name, justify="left" if i < 2 else "right")
+        table.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
     for folder in folders:
         policy = load_policy(folder)
         scores = evaluate_policy(policy, task or policy.about["task"], episodes)
         table.add_row(
-            str(folder),
+            Text(str(folder.relative_to(path) if folder != path else folder)),
             policy.about["task"],
             f"{policy.about['step']:,}",
             f"{scores.returns.mean():.1f}",
@@ -160,21 +161,6 @@ def _pair(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _show(results: list, folder: str) -> None:
-    from discover_rl.display import console, results_table
-
-    rows = []
-    for result in results:
-        name = os.path.relpath(result.path, folder)
-        if result.failure:
-            what, step = result.failure["quantity"], result.failure["step"]
-            rows.append((name, f"{step:,}", "failed", f"{what} not finite"))
-            continue
-        last = sum(result.returns[-1]) / len(result.returns[-1])
-        rows.append((name, f"{result.steps[-1]:,}", f"{last:.1f}", f"{result.score():.1f}"))
-    console.print(results_table(rows, folder))
-
-
 def main() -> NoReturn:
     """Run the command; mistakes are one sentence and exit code 2."""
     sys.path.append(os.getcwd())  # so that module:id finds a module of the user's own
@@ -183,6 +169,11 @@ def main() -> NoReturn:
         code = app(standalone_mode=False)
     except UserError as error:
         _exit(str(error), USER_ERROR)
+    except BrokenPipeError:  # who read our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except Stopped as stop:
+        _exit(f"Stopped at step {stop.step:,}, all is saved. To go on: {command}", INTERRUPTED)
     except KeyboardInterrupt:
         _exit("Stopped at once; the last checkpoint is kept.", INTERRUPTED)
     except OSError as error:
@@ -196,11 +187,7 @@ def main() -> NoReturn:
         # The command line's own complaints, of a word it does not know, say it in one sentence.
         if complaint := getattr(error, "format_message", None):
             _exit(complaint(), USER_ERROR)
-        from discover_rl.training import Stopped
-
-        if not isinstance(error, Stopped):
-            raise
-        _exit(f"Stopped at step {error.step:,}, all is saved. To go on: {command}", INTERRUPTED)
+        raise
     sys.exit(code or 0)
 
 

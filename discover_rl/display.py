@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -25,6 +26,9 @@ from rich.text import Text
 from discover_rl.config import Run
 from discover_rl.training import Observer
 
+if TYPE_CHECKING:
+    from discover_rl.api import Result
+
 console = Console()
 REFRESH_SECONDS = 0.2
 RATE_MARKS = 50  # the rate shown is that of the last ten seconds
@@ -38,12 +42,15 @@ def say(text: str) -> None:
 @contextlib.contextmanager
 def on_terminal(out: Path) -> Iterator[Observer]:
     """An observer that shows progress live on a terminal, and as plain lines elsewhere."""
-    if not console.is_terminal:
-        yield Lines(out)
-        return
-    observer = Screen(out)
-    with Live(get_renderable=observer.render, console=console, refresh_per_second=5):
+    if console.is_terminal:
+        observer = Screen(out)
+        live = Live(get_renderable=observer.render, console=console, refresh_per_second=5)
+    else:
+        observer, live = Lines(out), contextlib.nullcontext()
+    with live:
         yield observer
+    if not observer.began:
+        say(f"Nothing left to do: {out} holds all of it.")
 
 
 class Lines(Observer):
@@ -51,8 +58,10 @@ class Lines(Observer):
 
     def __init__(self, out: Path):
         self.out = out
+        self.began = False
 
     def started(self, runs: Sequence[Run], step: int) -> None:
+        self.began = True
         say(_headline(runs, step, self.out))
 
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
@@ -133,10 +142,19 @@ def _headline(runs: Sequence[Run], step: int, out: Path) -> str:
     return line
 
 
-def results_table(rows: Sequence[tuple[str, str, str, str]], title: str) -> Table:
-    table = Table(title=Text(title), title_justify="left")
-    for i, name in enumerate(("run", "steps", "last return", "mean of last 10")):
-        table.add_column(name, justify="left" if i == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+def show_results(results: Sequence[Result], folder: Path) -> None:
+    """A table of runs: where they are, what they scored."""
+    table = Table(title=Text(str(folder)), title_justify="left")
+    counted = min((len(result.returns) for result in results if result.returns), default=0)
+    last = min(10, counted)
+    for i, name in enumerate(("run", "steps", "last return", f"mean of last {last}")):
+        table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+    for result in results:
+        name = Text(str(result.path.relative_to(folder)))
+        if result.failure:
+            what = f"{result.failure['quantity']} not finite"
+            table.add_row(name, f"{result.failure['step']:,}", "failed", what)
+        else:
+            scores = f"{result.score(last=1):.1f}", f"{result.score(last):.1f}"
+            table.add_row(name, f"{result.steps[-1]:,}", *scores)
+    console.print(table)

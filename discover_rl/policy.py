@@ -29,7 +29,7 @@ class Policy:
         self.net, self.spec, self.form = net, spec, form
         self._size = spec.observation_size
         self.about = dict(about or {})
-        """Where it comes from: task, algorithm, strategy, seed, step."""
+        """Where it comes from: the run, fully resolved, and the step."""
 
     def predict(
         self,

@@ -5,7 +5,8 @@
                                  evaluation or event
       <run>/policy.{safetensors,json}
       checkpoint-<step>/         all it takes to go on, until the cohort is done (checkpoint.py)
-      replay/lane-<i>/           the replay buffers' rows, in segments
+      replay/<run>/              the replay buffers' rows, in segments
+      <run>/last-good/           of a run that diverged: its part of the last checkpoint before
 
 A record is only ever appended to, and synced; a torn last line is dropped when it is read.
 Whatever consists of several files is written under another name and renamed when it is whole.

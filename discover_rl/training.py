@@ -26,17 +26,9 @@ from discover_rl.envs import Episode, Lanes
 from discover_rl.evaluate import Evaluator, Interrupted
 from discover_rl.policy import Policy
 from discover_rl.store import Record
-from discover_rl.types import UserError
+from discover_rl.types import Stopped, UserError
 
 CHECKPOINT_SECONDS = 60.0
-
-
-class Stopped(Exception):
-    """Training was asked to stop and left a checkpoint at this step."""
-
-    def __init__(self, step: int):
-        super().__init__(f"stopped at step {step}")
-        self.step = step
 
 
 class Observer:
@@ -76,8 +68,9 @@ def train(
         path = checkpoint.find(out)
         if path is not None:
             lanes = _unfinished(path, by_name)
-            if all(records[run.name].done or records[run.name].failure for run in lanes):
-                checkpoint.clear(out)  # killed between the last record and this line
+            failed = [run.name for run in lanes if records[run.name].failure]
+            if all(records[run.name].done or run.name in failed for run in lanes):
+                checkpoint.clear(out, failed)  # killed between the last record and this line
             else:
                 Cohort(lanes, records, out, observer, path).run(stopping, checkpoint_seconds)
         missing = [run for run in runs if not (records[run.name].done or records[run.name].failure)]
@@ -118,7 +111,7 @@ def _unfinished(path: Path, runs: dict[str, Run]) -> list[Run]:
             f"{ours[name]}), so going on would not be exact; go back to that code, or start over "
             "with another --out."
         )
-    lanes = [lane for lane in content["lanes"] if lane["step"] == content["step"]]
+    lanes = content["lanes"]
     if absent := [lane["name"] for lane in lanes if lane["name"] not in runs]:
         raise UserError(
             f"{path.parent} has unfinished runs that were not asked for ({', '.join(absent)}); "
@@ -166,7 +159,7 @@ class Cohort:
         else:
             self.step = int(checkpoint.manifest(resume)["step"])
             like = jax.eval_shape(self.agent.init, *begin)
-            self._resume(*checkpoint.load(resume, runs, like))
+            self._resume(*checkpoint.load(resume, like))
 
     def _start(self, state: State) -> None:
         for record in self.records:
@@ -176,9 +169,12 @@ class Cohort:
         fresh = np.ones(len(self.runs), bool)
         self.state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(0))
 
-    def _resume(self, state: State, episodes: list[Episode]) -> None:
+    def _resume(self, state: State, episodes: list[Episode | None]) -> None:
         fresh = np.zeros(len(self.runs), bool)
         for lane, (episode, record) in enumerate(zip(episodes, self.records, strict=True)):
+            if episode is None:
+                self.alive[lane] = False
+                continue
             record.cut(self.step)
             fresh[lane] = not self.lanes.restore(lane, episode)
             lost = {"step": self.step, "event": "episode_lost"}
@@ -263,10 +259,8 @@ class Cohort:
         for lane in np.flatnonzero(self.alive):
             run = self.runs[lane]
             net = jax.tree.map(lambda leaf, lane=lane: leaf[lane], nets)
-            about = {name: getattr(run, name) for name in ("task", "algorithm", "strategy", "seed")}
-            policy = Policy(
-                net, self.lanes.spec, self.agent.algorithm.form, about | {"step": self.step}
-            )
+            about = run.to_json() | {"step": self.step}
+            policy = Policy(net, self.lanes.spec, self.agent.algorithm.form, about)
             for name, content in policy.to_bytes().items():
                 store.write(self.out / run.name / name, content)
 

@@ -41,6 +41,14 @@ class UserError(Exception):
     """A mistake the user can mend. The message is one sentence and names the way out."""
 
 
+class Stopped(Exception):
+    """Training was asked to stop and left a checkpoint at this step."""
+
+    def __init__(self, step: int):
+        super().__init__(f"stopped at step {step}")
+        self.step = step
+
+
 @dataclass(frozen=True)
 class Spec:
     """The spaces of a task, and the border between the action box and −1 … 1."""

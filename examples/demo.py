@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 import discover_rl
+from discover_rl import Stopped
 from discover_rl.store import Record
-from discover_rl.training import Stopped
 
 OUT = Path("runs/demo")
 SEEDS = 4

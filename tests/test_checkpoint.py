@@ -58,10 +58,10 @@ def at(begun):
 
 @pytest.fixture
 def load(begun):
-    def newest(out: Path, runs=RUNS):
+    def newest(out: Path):
         path = checkpoint.find(out)
         assert path is not None
-        state, episodes = checkpoint.load(path, runs, begun[1])
+        state, episodes = checkpoint.load(path, begun[1])
         return copied(state), episodes
 
     return newest
@@ -243,8 +243,8 @@ def test_a_damaged_manifest_or_another_format_is_refused(tmp_path, at, load):
 def test_shapes_that_do_not_fit_are_refused(tmp_path, at, settings, named):
     save(tmp_path, 20, at(20))
     agent, given = build(**settings)
-    with pytest.raises(UserError, match=rf"does not fit this agent: \S*{named}\S* is not the same"):
-        checkpoint.load(tmp_path / "checkpoint-20", RUNS, jax.eval_shape(agent.init, *given))
+    with pytest.raises(UserError, match=rf"does not fit this agent: \S*{named}\S* is "):
+        checkpoint.load(tmp_path / "checkpoint-20", jax.eval_shape(agent.init, *given))
 
 
 # Lanes that have gone bad
@@ -277,23 +277,33 @@ def test_a_dead_lane_keeps_its_last_good_files(tmp_path, at, load):
         now = listing(tmp_path)
         for name in mine:
             assert now[name.replace("checkpoint-20", f"checkpoint-{step}")] == good[name]
-        dead, _ = load(tmp_path, RUNS[1:2])
-        assert_same_state(dead, lanes(at(20), 1))
-        rest, _ = load(tmp_path, [RUNS[2], RUNS[0]])
-        assert_same_state(rest, lanes(at(step), 2, 0))
+        loaded, episodes = load(tmp_path)
+        assert_same_state(lanes(loaded, 0, 2), lanes(at(step), 0, 2))
+        # The dead lane keeps its place, so that the others go on in a program of the same width.
+        assert episodes[1] is None
+        assert not any(np.any(leaf) for leaf in jax.tree.leaves(lanes(loaded, 1)))
 
 
-def test_a_dead_lane_is_kept_when_only_the_others_were_resumed(tmp_path, at, load):
-    save(tmp_path, 20, at(20))
-    others = lanes(at(35), 0, 2)
-    save(tmp_path, 35, others, np.ones(2, bool), [RUNS[0], RUNS[2]])
-    assert_same_state(load(tmp_path, RUNS[1:2])[0], lanes(at(20), 1))
-    entries = checkpoint.manifest(tmp_path / "checkpoint-35")["lanes"]
-    steps = {entry["name"]: entry["step"] for entry in entries}
-    assert steps == {RUNS[0].name: 35, RUNS[1].name: 20, RUNS[2].name: 35}
-
-
-def test_a_lane_that_died_before_the_first_checkpoint_has_none(tmp_path, at):
+def test_a_lane_that_died_before_the_first_checkpoint_keeps_its_place(tmp_path, at, load):
     save(tmp_path, 20, spoiled(at(20), 1), np.asarray([True, False, True]))
     entries = checkpoint.manifest(tmp_path / "checkpoint-20")["lanes"]
-    assert [entry["name"] for entry in entries] == [RUNS[0].name, RUNS[2].name]
+    assert [entry["name"] for entry in entries] == [run.name for run in RUNS]
+    assert [entry["alive"] for entry in entries] == [True, False, True]
+    assert [entry["file"] is None for entry in entries] == [False, True, False]
+    assert_same_state(lanes(load(tmp_path)[0], 0, 2), lanes(at(20), 0, 2))
+
+
+def test_what_a_dead_run_had_last_is_kept_in_the_end(tmp_path, at):
+    save(tmp_path, 20, at(20))
+    file, (segment,) = tmp_path / "checkpoint-20", (tmp_path / "replay" / RUNS[1].name).iterdir()
+    good = (file / (RUNS[1].name.replace("/", "+") + ".safetensors")).read_bytes()
+    rows = segment.read_bytes()
+    save(tmp_path, 35, spoiled(at(35), 1), np.asarray([True, False, True]))
+    (tmp_path / RUNS[1].name).mkdir(parents=True)
+    checkpoint.clear(tmp_path, [RUNS[1].name])
+    grave = tmp_path / RUNS[1].name / "last-good"
+    assert (grave / "lane.safetensors").read_bytes() == good
+    assert (grave / "replay" / segment.name).read_bytes() == rows
+    assert json.loads((grave / "cohort.json").read_text())["step"] == 20
+    assert checkpoint.find(tmp_path) is None
+    assert not (tmp_path / "replay").exists()

@@ -186,7 +186,7 @@ def test_evaluate_plays_what_the_last_evaluation_played(finished, monkeypatch, c
         returns = record.evaluations[-1]["returns"]
         policy = discover_rl.load_policy(finished / f"seed-{seed}")
         assert evaluate_policy(policy, "Pendulum-v1", 2).returns.tolist() == [returns]
-        (row,) = [line for line in table.splitlines() if f"out/seed-{seed}" in line]
+        (row,) = [line for line in table.splitlines() if f"seed-{seed} " in line]
         cells = [cell.strip() for cell in row.strip("│").split("│")]
         deviation = abs(returns[0] - returns[1]) / 2
         expected = ["Pendulum-v1", "40", f"{sum(returns) / 2:.1f}", f"{deviation:.1f}", "200"]
@@ -291,5 +291,5 @@ def test_an_evaluation_is_one_line_of_a_log_however_long(swept, capfd):
 def test_a_folders_name_is_printed_as_it_is(swept, capfd, folder):
     display.Lines(Path(folder)).started(swept, 0)
     assert f"in {folder}" in " ".join(capfd.readouterr().out.split())
-    cli._show([], folder)
+    display.show_results([], Path(folder))
     assert folder in capfd.readouterr().out
