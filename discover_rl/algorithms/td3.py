@@ -49,9 +49,7 @@ class Hyper:
     tau: float = setting(
         0.005, "Share of the online networks in each target update.", low=0, high=1
     )
-    actor_lr: float = setting(
-        3e-4, "Learning rate of the actor, and of a strategy's networks.", low=0
-    )
+    actor_lr: float = setting(3e-4, "Learning rate of the actor and of a strategy's nets.", low=0)
     critic_lr: float = setting(3e-4, "Learning rate of the critics.", low=0)
     smoothing: float = setting(0.2, "Std of the noise on target actions, in half-ranges.", low=0)
     smoothing_clip: float = setting(0.5, "Largest noise on target actions, in half-ranges.", low=0)
