@@ -2,8 +2,9 @@
 
 from discover_rl._version import __version__
 from discover_rl.algorithms import ALGORITHMS
-from discover_rl.api import Result, train
+from discover_rl.api import train
 from discover_rl.policy import Policy, load_policy
+from discover_rl.results import Result
 from discover_rl.strategies import STRATEGIES
 from discover_rl.types import Stopped, UserError
 

@@ -9,38 +9,14 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discover_rl.policy import Policy, load_policy
+from discover_rl import results
+from discover_rl.results import Result
 
 if TYPE_CHECKING:
     from discover_rl.training import Observer
-
-
-@dataclass(frozen=True)
-class Result:
-    """One run's outcome."""
-
-    path: Path
-    """Its folder: record.jsonl, policy.safetensors, policy.json."""
-    run: dict[str, Any]
-    """The run, fully resolved: task, algorithm, strategy, steps, seed, settings."""
-    steps: list[int]
-    """When it was evaluated."""
-    returns: list[list[float]]
-    """What it scored then, episode by episode."""
-    failure: dict[str, Any] | None = None
-    """What ended it early, if anything did."""
-
-    def score(self, last: int = 10) -> float:
-        """Mean return of the last evaluations; the paper takes ten."""
-        ends = [sum(returns) / len(returns) for returns in self.returns[-last:]]
-        return sum(ends) / len(ends) if ends else float("nan")
-
-    def policy(self) -> Policy:
-        return load_policy(self.path)
 
 
 def default_out(task: str, algorithm: str, strategy: str) -> Path:
@@ -106,16 +82,7 @@ def launch(
     shown = display.on_terminal(folder) if observer is None else contextlib.nullcontext(observer)
     with shown as listener, stop_on_signal() as stopping:
         records = training.train(runs, folder, listener, stopping, checkpoint_seconds)
-    return [
-        Result(
-            path=record.path.parent,
-            run=run.to_json(),
-            steps=[line["step"] for line in record.evaluations],
-            returns=[line["returns"] for line in record.evaluations],
-            failure=record.failure,
-        )
-        for run, record in zip(runs, records.values(), strict=True)
-    ]
+    return [results.read(records[run.name]) for run in runs]
 
 
 @contextlib.contextmanager

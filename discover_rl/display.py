@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -24,10 +23,8 @@ from rich.table import Table
 from rich.text import Text
 
 from discover_rl.config import Run
+from discover_rl.results import Result
 from discover_rl.training import Observer
-
-if TYPE_CHECKING:
-    from discover_rl.api import Result
 
 console = Console()
 REFRESH_SECONDS = 0.2

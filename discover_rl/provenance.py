@@ -15,7 +15,8 @@ PACKAGES = ("jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "box2d")
 HERE = Path(__file__).parent
 # Rooms that cannot move a result: a change there must not keep a run from being resumed.
 BYSTANDERS = (
-    *("__init__.py", "__main__.py", "cli.py", "display.py", "config.py", "policy.py"),
+    *("__init__.py", "__main__.py", "api.py", "cli.py", "display.py"),
+    *("config.py", "policy.py", "results.py"),
     *("provenance.py", "store.py", "checkpoint.py"),
 )
 
