@@ -61,16 +61,35 @@ def manifest(path: Path) -> dict[str, Any]:
 def clear(out: Path, dead: Sequence[str] = ()) -> None:
     """Remove every checkpoint, for the cohort is done; what `dead` runs had last is kept."""
     last = find(out)
-    for entry in manifest(last)["lanes"] if last else ():
-        if last and entry["name"] in dead and entry["file"]:
+    if last:
+        for entry in manifest(last)["lanes"]:
             grave = out / entry["name"] / "last-good"
-            store.remove(grave)
-            grave.mkdir()
-            shutil.copyfile(last / entry["file"], grave / "lane.safetensors")
-            (out / "replay" / entry["name"]).rename(grave / "replay")
-            store.write(grave / MANIFEST, json.dumps(entry, indent=1).encode())
+            if entry["name"] in dead and entry["file"] and not grave.exists():
+                _inter(last, entry, grave)
+        # From here on there is no checkpoint, only what is left to remove.
+        (last / MANIFEST).unlink()
     for path in (*out.glob("checkpoint-*"), out / "replay"):
         store.remove(path)
+
+
+def _inter(last: Path, entry: Mapping[str, Any], grave: Path) -> None:
+    """Copy a lane's part of a checkpoint to a folder of its own."""
+    draft = grave.with_suffix(".tmp")
+    store.remove(draft)
+    draft.mkdir(parents=True)
+    shutil.copyfile(last / entry["file"], draft / "lane.safetensors")
+    for segment in entry["replay"]:
+        file = last.parent / segment["file"]
+        (draft / "replay").mkdir(exist_ok=True)
+        shutil.copyfile(file, draft / "replay" / file.name)
+    store.write(draft / MANIFEST, json.dumps(entry, indent=1).encode())
+    draft.rename(grave)
+
+
+def step_of(out: Path) -> int:
+    """The step of the newest checkpoint."""
+    last = find(out)
+    return int(manifest(last)["step"]) if last else 0
 
 
 def save(
@@ -89,7 +108,7 @@ def save(
     slim = jax.device_get(_slim(state))
     living = np.flatnonzero(alive).tolist()
     lanes = {i: _named(jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), slim)) for i in living}
-    if not all(np.isfinite(leaf).all() for arrays in lanes.values() for leaf in arrays.values()):
+    if not all(_sound(name, leaf) for arrays in lanes.values() for name, leaf in arrays.items()):
         return False
     last = find(out)
     if last and manifest(last)["step"] == step:
@@ -99,7 +118,9 @@ def save(
     store.remove(draft)
     draft.mkdir(parents=True)
 
-    known = [_reached(before.get(run.name)) for run in runs]
+    spans = np.stack([slim.replay["inserted"], slim.replay["head"] + 1], axis=1).tolist()
+    # Of a dead lane nothing is fetched any more.
+    known = [_reached(before.get(r.name)) if i in lanes else spans[i] for i, r in enumerate(runs)]
     fresh = _excerpt(state.replay, np.asarray(known))
     entries = []
     for i, run in enumerate(runs):
@@ -108,7 +129,7 @@ def save(
             entries.append(before.get(run.name, nothing) | {"alive": False})
             continue
         file = f"{run.name.replace('/', '+')}.safetensors"
-        span = [int(slim.replay["inserted"][i]), int(slim.replay["head"][i]) + 1]
+        span = spans[i]
         segments = list(before[run.name]["replay"]) if run.name in before else []
         if span != known[i]:
             segment = f"replay/{run.name}/{span[0]}-{span[1]}.safetensors"
@@ -185,6 +206,11 @@ def _load_replay(out: Path, entry: Mapping[str, Any], like: Replay) -> dict[str,
             which = int(name == "rows")
             ring[np.arange(segment["from"][which], segment["to"][which]) % len(ring)] = part[name]
     return bulk
+
+
+def _sound(name: str, leaf: np.ndarray) -> bool:
+    """Finite; an optimiser's moment may overflow, which stops learning but goes on exactly."""
+    return bool(np.isfinite(leaf).all() or ("optimiser" in name and not np.isnan(leaf).any()))
 
 
 def _slim(state: State) -> Any:

@@ -16,7 +16,6 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
@@ -75,11 +74,9 @@ class Screen(Lines):
         super().__init__(out)
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TextColumn("steps · {task.fields[rate]} steps/s · "),
-            TimeElapsedColumn(),
-            TextColumn("gone,"),
+            TextColumn("steps · {task.fields[rate]} steps/s ·"),
             TimeRemainingColumn(),
             TextColumn("left"),
         )

@@ -40,9 +40,16 @@ def code() -> dict[str, str]:
 @functools.cache
 def commit() -> str | None:
     """The commit of the checkout this runs from, if it is one."""
-    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--abbrev=12"]
+    ours = [
+        "ls-files",
+        "--error-unmatch",
+        Path(__file__).name,
+    ]
+    asked = ["describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+        for words in (ours, asked):
+            command = ["git", "-C", str(HERE), *words]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

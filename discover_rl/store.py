@@ -66,6 +66,11 @@ class Record:
     def evaluated(self, step: int) -> bool:
         return any(line["step"] == step for line in self.evaluations)
 
+    def begin(self, header: Mapping[str, Any]) -> None:
+        """Start over with this header."""
+        self.lines = [dict(header)]
+        self.cut(-1)
+
     def append(self, line: Mapping[str, Any]) -> None:
         text = json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,8 +93,12 @@ class Record:
 @contextlib.contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Only one process at a time works in a folder. The lock dies with its process."""
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / ".lock").open("w") as file:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / ".lock").open("w")
+    except OSError as error:
+        raise UserError(f"{out} cannot be written to ({error.strerror}).") from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

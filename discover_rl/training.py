@@ -63,10 +63,13 @@ def train(
     """
     observer = observer or Observer()
     with store.locked(out):
+        _refuse_strangers(runs[0], out)
         records = {run.name: _opened(run, out) for run in runs}
         by_name = {run.name: run for run in runs}
         path = checkpoint.find(out)
-        if path is not None:
+        if path is None:
+            checkpoint.clear(out)  # of what a process left that was killed while clearing
+        else:
             lanes = _unfinished(path, by_name)
             failed = [run.name for run in lanes if records[run.name].failure]
             if all(records[run.name].done or run.name in failed for run in lanes):
@@ -79,22 +82,31 @@ def train(
     return records
 
 
+def _refuse_strangers(run: Run, out: Path) -> None:
+    """A folder is for runs of one kind, whatever they are called."""
+    for path in out.rglob("record.jsonl"):
+        there = (Record(path).header or {}).get("run", {})
+        for name in ("task", "algorithm", "strategy", "steps"):
+            if there and there[name] != getattr(run, name):
+                raise UserError(
+                    f"{out} holds another run: {name} is {there[name]} there and "
+                    f"{getattr(run, name)} here; choose another --out."
+                )
+
+
 def _opened(run: Run, out: Path) -> Record:
-    """The run's record, its header written; a UserError if the folder holds another run's."""
+    """The run's record; a UserError if the folder holds another run's."""
     record = Record(out / run.name / "record.jsonl")
-    wanted = run.to_json()
-    if record.header is None:
-        record.cut(0)
-        record.append({"run": wanted, "code": provenance.code(), "commit": provenance.commit()})
-    elif difference := _difference(record.header["run"], wanted):
+    difference = _difference(record.header["run"], run.to_json()) if record.header else ""
+    if difference:
         raise UserError(f"{out} holds another run: {difference}; choose another --out.")
     return record
 
 
 def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
     there, here = {**there, **there["settings"]}, {**here, **here["settings"]}
-    for name in sorted(there.keys() | here.keys() - {"settings"}):
-        if name != "settings" and there.get(name) != here.get(name):
+    for name in sorted((there.keys() | here.keys()) - {"settings"}):
+        if there.get(name) != here.get(name):
             return f"{name} is {there.get(name)} there and {here.get(name)} here"
     return ""
 
@@ -162,8 +174,9 @@ class Cohort:
             self._resume(*checkpoint.load(resume, like))
 
     def _start(self, state: State) -> None:
-        for record in self.records:
-            record.cut(-1)
+        for run, record in zip(self.runs, self.records, strict=True):
+            header = {"run": run.to_json(), "code": provenance.code()}
+            record.begin(header | {"commit": provenance.commit()})
         for lane in range(len(self.runs)):
             self.lanes.begin(lane)
         fresh = np.ones(len(self.runs), bool)
@@ -189,6 +202,9 @@ class Cohort:
         self.observer.started(self.runs, self.step)
         steps, every = self.runs[0].steps, self.runs[0].eval.every
         executed = np.asarray(self.state.action.executed)
+        # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
+        if self.step == 0:
+            self._save()
         saved = time.monotonic()
         try:
             while self.alive.any():
@@ -202,15 +218,15 @@ class Cohort:
                 self.step += 1
                 self.state, reply = self.agent.tick(self.state, seen, self.step)
                 executed, bad = jax.device_get(reply)
-                if (bad[self.alive] >= 0).any():
-                    self._bury(bad)
+                for lane in np.flatnonzero(self.alive & (bad >= 0)).tolist():
+                    self._bury(lane, WATCHED[bad[lane]])
                 self.observer.stepped(self.step)
                 if time.monotonic() - saved >= checkpoint_seconds:
                     self._save()
                     saved = time.monotonic()
         except Interrupted:
             self._save()
-            raise Stopped(self.step) from None
+            raise Stopped(checkpoint.step_of(self.out)) from None
         finally:
             self.lanes.close()
             self.evaluator.close()
@@ -230,8 +246,11 @@ class Cohort:
         report = jax.device_get(report)
         if self.step == self.runs[0].steps:
             self._save_policies(nets)  # before the last line, which says that the run is done
-        for lane in lanes:
+        for lane in lanes.tolist():
             returns = scores.returns[lane].tolist()
+            if not np.isfinite(returns).all():
+                self._bury(lane, "evaluation")
+                continue
             line: dict[str, Any] = {"step": self.step, "returns": returns}
             line["lengths"] = scores.lengths[lane].tolist()
             if report:
@@ -239,12 +258,10 @@ class Cohort:
             self.records[lane].append(line)
             self.observer.evaluated(self.runs[lane], self.step, returns)
 
-    def _bury(self, bad: np.ndarray) -> None:
-        """Stop the lanes that have gone bad; leave the others and the last checkpoint alone."""
-        for lane in np.flatnonzero(self.alive & (bad >= 0)).tolist():
-            self.alive[lane] = False
-            quantity = WATCHED[bad[lane]]
-            self._note(lane, "diverged", f"{quantity} is not finite", quantity=quantity)
+    def _bury(self, lane: int, quantity: str) -> None:
+        """Stop a lane that has gone bad; leave the others and the last checkpoint alone."""
+        self.alive[lane] = False
+        self._note(lane, "diverged", f"{quantity} is not finite", quantity=quantity)
 
     def _note(self, lane: int, event: str, sentence: str, **details: str) -> None:
         self.records[lane].append({"step": self.step, "event": event, **details})

@@ -49,7 +49,9 @@ def test_all_is_finite_and_actions_stay_in_the_box(cell):
     for leaf in jax.tree.leaves(state):
         assert np.isfinite(leaf).all()
     assert np.abs(actions).max() <= 1.0
-    assert np.ptp(actions) > 0.0
+    # Warm-up draws anew at every step and in every lane.
+    assert np.abs(np.diff(actions[:3], axis=0)).min() > 0.0
+    assert np.abs(np.diff(actions[:3], axis=1)).min() > 0.0
 
 
 def test_learning_moves_the_actor_and_the_critics(cell):
@@ -66,13 +68,12 @@ def test_learning_moves_the_actor_and_the_critics(cell):
 
 
 def test_nothing_is_compiled_twice(cell):
-    agent = agent_of(cell)
-    outcome(cell)
+    agent = cells.build(*cell)
     state = cells.begin(agent, SEEDS, *cells.hypers(*cell))
-    programs = {agent._ticks(agent.due(step)) for step in range(1, 2 * STEPS)}
-    sizes = [program._cache_size() for program in programs]
     cells.run(agent, state, SEEDS, STEPS)
-    assert [program._cache_size() for program in programs] == sizes
+    programs = {agent._ticks(agent.due(step)) for step in range(1, STEPS)}
+    assert len(programs) > 1
+    assert [program._cache_size() for program in programs] == [1] * len(programs)
 
 
 def test_same_seed_same_result(cell):

@@ -211,6 +211,37 @@ def test_a_lane_that_diverges_stops_alone(tmp_path):
     assert (out / mixed[1].name / "record.jsonl").read_bytes() == before
 
 
+class Sour(gymnasium.Env):
+    """Pays NaN in the episodes of one seed: the evaluation of run 0, whose seed is 100."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed, options=options)
+        self.reward = np.nan if seed == 100 else 1.0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), self.reward, True, False, {}
+
+
+gymnasium.register("Sour-v0", entry_point=Sour)
+
+
+def test_an_evaluation_that_is_not_finite_stops_its_lane_alone(tmp_path):
+    records = training.train(runs_of("Sour-v0", 60), tmp_path)
+    failure = {"step": 0, "event": "diverged", "quantity": "evaluation"}
+    assert records["seed-0"].failure == failure
+    assert records["seed-1"].done
+
+
+def test_a_folder_is_for_runs_of_one_kind(whole):
+    for other in (runs_of("Leaky-v0", seeds=[7]), runs_of(seeds=[7], strategy="none")):
+        with pytest.raises(UserError, match=r"holds another run: (task|strategy) is"):
+            training.train(other, whole)
+
+
 def test_a_diverged_lane_stays_out_when_the_others_are_resumed(tmp_path):
     runs = runs_of(seeds=1, critic_lr=[3e-4, 1e30])
     training.train(runs, tmp_path / "whole")
