@@ -85,13 +85,13 @@ def train(
 def _refuse_strangers(run: Run, out: Path) -> None:
     """A folder is for runs of one kind, whatever they are called."""
     for path in out.rglob("record.jsonl"):
-        there = (Record(path).header or {}).get("run", {})
-        for name in ("task", "algorithm", "strategy", "steps"):
-            if there and there[name] != getattr(run, name):
-                raise UserError(
-                    f"{out} holds another run: {name} is {there[name]} there and "
-                    f"{getattr(run, name)} here; choose another --out."
-                )
+        header = Record(path).header
+        kinds = [
+            {name: described[name] for name in ("task", "algorithm", "strategy", "steps")}
+            for described in (header["run"] if header else run.to_json(), run.to_json())
+        ]
+        if difference := _difference(*kinds):
+            raise UserError(f"{out} holds another run: {difference}; choose another --out.")
 
 
 def _opened(run: Run, out: Path) -> Record:
@@ -104,7 +104,7 @@ def _opened(run: Run, out: Path) -> Record:
 
 
 def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    there, here = {**there, **there["settings"]}, {**here, **here["settings"]}
+    there, here = {**there, **there.get("settings", {})}, {**here, **here.get("settings", {})}
     for name in sorted((there.keys() | here.keys()) - {"settings"}):
         if there.get(name) != here.get(name):
             return f"{name} is {there.get(name)} there and {here.get(name)} here"
