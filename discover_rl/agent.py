@@ -64,6 +64,7 @@ class Agent:
         self.algorithm: Algorithm = module.make(spec, hyper, self.strategy)
         self.batch_size: int = hyper.batch_size
         self.capacity = min(hyper.replay_size, steps)
+        self.steps = steps
         self.init = jax.jit(jax.vmap(self._init))
         self.enter = jax.jit(jax.vmap(self._enter, in_axes=(0, 0, 0, None)), donate_argnums=0)
         self.report = jax.jit(jax.vmap(self._report, in_axes=(0, None)))
@@ -108,15 +109,42 @@ class Agent:
         memory = replay.insert(state.replay, state.action, seen)
         learner = self._begin(state, seen.ended, step)
         losses = Losses()
-        keys = random.split(self._key(state.seed, step, Stream.LEARN), (max(1, len(updates)), 2))
-        for update, (sample_key, learn_key) in zip(updates, keys, strict=False):
-            batch = replay.sample(memory, sample_key, self.batch_size, update.recent)
-            learner, losses = self.algorithm.learn(learner, batch, learn_key, update.actor)
+        if updates:
+            key = self._key(state.seed, step, Stream.LEARN)
+            learner, losses = self._learn(updates, learner, memory, key, step / self.steps)
         learner, action = self._act(learner, state.seed, seen.obs, step)
         watched = (seen.next_obs, seen.reward, *losses, action.executed)
         finite = jnp.stack([jnp.isfinite(jnp.asarray(value)).all() for value in watched])
         bad = jnp.where(finite.all(), -1, jnp.argmin(finite))
         return State(state.seed, learner, memory, action), Reply(action.executed, bad)
+
+    def _learn(
+        self, updates: tuple[Update, ...], learner: Any, memory: replay.Replay, key: Any, progress
+    ) -> tuple[Any, Losses]:
+        """One update after the other; what repeats is a loop in the program, not a longer one."""
+        keys = random.split(key, (len(updates), 2))
+        losses = Losses()
+        done = 0
+        for pattern, times in repeats(updates):
+            upto = done + times * len(pattern)
+            rounds = keys[done:upto].reshape(times, len(pattern), 2)
+            done = upto
+
+            def play(learner: Any, keys: Any, pattern=pattern) -> tuple[Any, Losses]:
+                losses = Losses()
+                for update, (sample_key, learn_key) in zip(pattern, keys, strict=True):
+                    batch = replay.sample(memory, sample_key, self.batch_size, update.recent)
+                    learner, losses = self.algorithm.learn(
+                        learner, batch, learn_key, update, progress
+                    )
+                return learner, losses
+
+            if times == 1:
+                learner, losses = play(learner, rounds[0])
+            else:
+                learner, each = jax.lax.scan(play, learner, rounds)
+                losses = jax.tree.map(lambda leaf: leaf[-1], each)
+        return learner, losses
 
     def _begin(self, state: State, fresh: Array, step: Array) -> Any:
         begun = self.algorithm.begin(state.learner, self._key(state.seed, step, Stream.BEGIN))
@@ -135,6 +163,23 @@ class Agent:
     @staticmethod
     def _key(seed: Array, step: Array | int, stream: Stream) -> Any:
         return random.split(random.fold_in(random.key(seed), step), len(Stream))[stream]
+
+
+def repeats(updates: tuple[Update, ...]) -> list[tuple[tuple[Update, ...], int]]:
+    """The sequence as patterns and how often each is repeated: aabab → (a, 2), (ba, 1), …"""
+    parts = []
+    while updates:
+        best, times = updates[:1], 1
+        for length in range(1, len(updates) // 2 + 1):
+            pattern = updates[:length]
+            count = 1
+            while updates[count * length : (count + 1) * length] == pattern:
+                count += 1
+            if count > 1 and count * length > times * len(best):
+                best, times = pattern, count
+        parts.append((best, times))
+        updates = updates[times * len(best) :]
+    return parts
 
 
 def stack(trees: Sequence[Any]) -> Any:

@@ -134,7 +134,7 @@ def _describe(name: str) -> None:
     import importlib
 
     from discover_rl.algorithms import ALGORITHMS
-    from discover_rl.config import Eval
+    from discover_rl.config import Env, Eval
     from discover_rl.hyper import nearest
     from discover_rl.strategies import STRATEGIES
 
@@ -145,7 +145,7 @@ def _describe(name: str) -> None:
         raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")
     module = importlib.import_module(f"discover_rl.{room}.{name}")
     prefix = "strategy." if room == "strategies" else ""
-    groups = [(prefix, module.Hyper)] + ([("eval.", Eval)] if not prefix else [])
+    groups = [(prefix, module.Hyper)] + ([] if prefix else [("eval.", Eval), ("env.", Env)])
     typer.echo(f"{name}: {rooms[room][name]}")
     for prefix, cls in groups:
         for field in dataclasses.fields(cls):

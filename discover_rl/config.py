@@ -1,7 +1,8 @@
 """What a run is, and how it comes about: the algorithm's defaults, then presets, then the user.
 
 A setting has one name everywhere – command line, Python, files: an algorithm's bare (`gamma`), a
-strategy's with a prefix (`strategy.lam`), evaluation's likewise (`eval.every`).
+strategy's with a prefix (`strategy.lam`), evaluation's and the environment's likewise
+(`eval.every`, `env.reward_delay`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ class Eval:
 
 
 @dataclass(frozen=True)
+class Env:
+    reward_delay: int = setting(
+        1, "Steps over which training rewards are summed before they are paid.", low=1
+    )
+
+
+@dataclass(frozen=True)
 class Run:
     """Task × algorithm × strategy × hyper-parameters × seed: the unit of result."""
 
@@ -47,12 +55,18 @@ class Run:
     hyper: Any
     strategy_hyper: Any
     eval: Eval
+    env: Env
     name: str
     """Its folder, below the output folder."""
 
     def to_json(self) -> dict[str, Any]:
         """Fully resolved, as line 1 of the record has it."""
-        groups = (("", self.hyper), ("strategy.", self.strategy_hyper), ("eval.", self.eval))
+        groups = (
+            ("", self.hyper),
+            ("strategy.", self.strategy_hyper),
+            ("eval.", self.eval),
+            ("env.", self.env),
+        )
         settings = {
             prefix + name: list(value) if isinstance(value, tuple) else value
             for prefix, group in groups
@@ -80,6 +94,7 @@ def resolve(
         "": importlib.import_module(f"discover_rl.algorithms.{algorithm}").Hyper,
         "strategy.": importlib.import_module(f"discover_rl.strategies.{strategy}").Hyper,
         "eval.": Eval,
+        "env.": Env,
     }
     chosen = preset(algorithm, task) | dict(overrides)
     known = {
@@ -113,6 +128,7 @@ def resolve(
                 hyper=built[""],
                 strategy_hyper=built["strategy."],
                 eval=built["eval."],
+                env=built["env."],
                 name=f"{folder}seed-{seed}",
             )
             for seed in seeds
@@ -125,7 +141,7 @@ def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
     groups: dict[Any, list[Run]] = {}
     for run in runs:
         static = [_statics(group) for group in (run.hyper, run.strategy_hyper)]
-        key = (run.task, run.algorithm, run.strategy, run.steps, run.eval, *static)
+        key = (run.task, run.algorithm, run.strategy, run.steps, run.eval, run.env, *static)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 

@@ -18,10 +18,21 @@ import numpy as np
 from discover_rl.hyper import nearest
 from discover_rl.types import Seen, Spec, UserError
 
+MUJOCO = (
+    *("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Swimmer", "Walker2d"),
+    *("Reacher", "InvertedPendulum", "InvertedDoublePendulum", "Pusher"),
+)
+"""Tasks whose -v2 and -v3 ran on mujoco-py, and whose -v4 and -v5 do not."""
+
 
 def make(task: str) -> gymnasium.Env:
     """The environment of this id; a UserError where there is none or it cannot be trained on."""
     module, colon, name = task.rpartition(":")
+    if successor := _successor(name):
+        raise UserError(
+            f"{task} needs a MuJoCo or Gym that no longer installs; use {successor} instead, whose "
+            "returns are not the same one to one."
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -48,12 +59,25 @@ def make(task: str) -> gymnasium.Env:
     return env
 
 
+def _successor(name: str) -> str:
+    """The id to use in place of one that Gymnasium no longer makes; '' for all others.
+
+    Gymnasium keeps most of these ids in its registry, only to raise when they are made.
+    """
+    kind, _, version = name.rpartition("-v")
+    heirs = dict.fromkeys(MUJOCO, ("v2", "v3"))
+    heirs |= {"LunarLanderContinuous": ("v2",), "BipedalWalker": ("v2",)}
+    if f"v{version}" not in heirs.get(kind, ()):
+        return ""
+    return f"{kind}-v5" if kind in MUJOCO else f"{kind}-v3"
+
+
 def _kind(space: gymnasium.Space) -> str:
     whole = isinstance(space, gymnasium.spaces.Box)
     return "whole-number" if whole else type(space).__name__
 
 
-def renewed(env: gymnasium.Env, task: str) -> gymnasium.Env:
+def renewed(env: gymnasium.Env, task: str, reward_delay: int = 1) -> gymnasium.Env:
     """The environment to start an episode in: the same, or a new one where episodes leave traces.
 
     Box2D's worlds do: contacts of earlier episodes change the order in which later ones are solved,
@@ -62,7 +86,33 @@ def renewed(env: gymnasium.Env, task: str) -> gymnasium.Env:
     if not type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d"):
         return env
     env.close()
-    return make(task)
+    return delayed(make(task), reward_delay)
+
+
+class DelayedReward(gymnasium.Wrapper):
+    """Rewards are summed and paid every `period` steps of an episode, and at its end."""
+
+    def __init__(self, env: gymnasium.Env, period: int):
+        super().__init__(env)
+        self.period = period
+        self._owed, self._steps = 0.0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self._owed, self._steps = 0.0, 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._owed += float(reward)
+        self._steps += 1
+        if self._steps % self.period and not (terminated or truncated):
+            return obs, 0.0, terminated, truncated, info
+        paid, self._owed = self._owed, 0.0
+        return obs, paid, terminated, truncated, info
+
+
+def delayed(env: gymnasium.Env, reward_delay: int) -> gymnasium.Env:
+    return env if reward_delay == 1 else DelayedReward(env, reward_delay)
 
 
 def spec_of(env: gymnasium.Env) -> Spec:
@@ -89,9 +139,9 @@ class Episode(NamedTuple):
 class Lanes:
     """One environment per lane, stepped together; a new episode follows an ended one at once."""
 
-    def __init__(self, task: str, seeds: Sequence[int]):
-        self.task, self.seeds = task, tuple(seeds)
-        self.envs = [make(task) for _ in seeds]
+    def __init__(self, task: str, seeds: Sequence[int], reward_delay: int = 1):
+        self.task, self.seeds, self.reward_delay = task, tuple(seeds), reward_delay
+        self.envs = [delayed(make(task), reward_delay) for _ in seeds]
         self.spec = spec_of(self.envs[0])
         lanes, size = len(self.envs), self.spec.observation_size
         self.obs = np.zeros((lanes, size), np.float32)
@@ -103,7 +153,7 @@ class Lanes:
         """Start the lane's next episode."""
         self._episode[lane] += 1
         seed = episode_seed(self.seeds[lane], int(self._episode[lane]))
-        self.envs[lane] = renewed(self.envs[lane], self.task)
+        self.envs[lane] = renewed(self.envs[lane], self.task, self.reward_delay)
         raw, _ = self.envs[lane].reset(seed=seed)
         self._actions[lane] = []
         self._digest[lane] = 0

@@ -32,9 +32,19 @@ def setting(
 
 @dataclass_transform(frozen_default=True, field_specifiers=(setting,))
 def hyper(cls):
-    """Make a frozen dataclass whose floats are the leaves of a pytree."""
+    """Make a frozen dataclass whose floats are the leaves of a pytree.
+
+    A subclass gives an inherited field another default by plain assignment: `tau = 0.001`.
+    """
     import jax
 
+    for base in filter(dataclasses.is_dataclass, cls.__bases__):
+        for field in dataclasses.fields(base):
+            default = vars(cls).get(field.name)
+            if default is not None and field.name not in cls.__annotations__:
+                cls.__annotations__[field.name] = field.type
+                again = dataclasses.field(default=default, metadata=field.metadata)
+                setattr(cls, field.name, again)
     cls = dataclasses.dataclass(frozen=True)(cls)
     kinds = typing.get_type_hints(cls)
     floats = [name for name, kind in kinds.items() if kind is float]

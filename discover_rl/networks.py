@@ -1,13 +1,13 @@
 """Multi-layer perceptrons as plain functions over dicts of arrays, for NumPy and JAX alike.
 
-A network is {"layer0": {"weight", "bias"}, …, "head": {"weight", "bias"}}. Leading axes of the
+A network is {"layer0": {"weight", "bias"}, …, "head": {"weight", "bias"}}, where a policy that sees
+standardised observations brings their {"mean", "deviation"} along as "input". Leading axes of the
 weights are an ensemble – twin critics, or the lanes of a cohort – and broadcast against the input:
 inputs (…, n, i), weights (…, i, o), biases (…, o), outputs (…, n, o).
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -33,41 +33,62 @@ ACTIVATIONS = {"relu": relu, "tanh": tanh}
 
 
 def init(
-    key: Any, inputs: int, hidden: tuple[int, ...], outputs: int, layer_norm: bool = False
+    key: Any,
+    inputs: int,
+    hidden: tuple[int, ...],
+    outputs: int,
+    layer_norm: bool = False,
+    late: int = 0,
 ) -> Net:
-    """Weights and biases uniform in ±1/√inputs of their layer, as in the TD3 authors' networks."""
+    """Weights and biases uniform in ±1/√inputs of their layer, as in the TD3 authors' networks.
+
+    `late` is how many more inputs join at the second layer.
+    """
     from jax import random  # here, because a saved policy reads this file without JAX
 
-    sizes = (inputs, *hidden, outputs)
-    counts = [(wide + 1) * narrow for wide, narrow in itertools.pairwise(sizes)]
+    wide = [inputs, *hidden]
+    wide[1] += late
+    sizes = list(zip(wide, (*hidden, outputs), strict=True))
+    counts = [(fan_in + 1) * fan_out for fan_in, fan_out in sizes]
     # One draw for the whole network: each call of a generator costs half a second of compiling.
     draws = random.uniform(key, (sum(counts),), minval=-1.0, maxval=1.0)
     net: dict[str, Any] = {}
-    for i, count in enumerate(counts):
+    for i, (fan_in, fan_out) in enumerate(sizes):
         start = sum(counts[:i])
-        layer = draws[start : start + count].reshape(sizes[i] + 1, sizes[i + 1]) * sizes[i] ** -0.5
+        layer = draws[start : start + counts[i]].reshape(fan_in + 1, fan_out) * fan_in**-0.5
         name = f"layer{i}" if i < len(hidden) else "head"
         net[name] = {"weight": layer[1:], "bias": layer[0]}
         if layer_norm and i < len(hidden):
-            ones = np.ones(sizes[i + 1], np.float32)
+            ones = np.ones(fan_out, np.float32)
             net[name] |= {"gain": ones, "offset": 0 * ones}
     return net
 
 
-def features(net: Net, x: Array, activation: str = "relu") -> Array:
-    """Everything but the head: (…, n, inputs) → (…, n, width of the last hidden layer)."""
-    for i in range(len(net) - 1):
+def features(net: Net, x: Array, activation: str = "relu", late: Array | None = None) -> Array:
+    """Everything but the head: (…, n, inputs) → (…, n, inputs of the head)."""
+    if "input" in net:
+        x = standardise(x, net["input"]["mean"], net["input"]["deviation"])
+    for i in range(sum(name.startswith("layer") for name in net)):
         layer = net[f"layer{i}"]
         x = _linear(layer, x)
         if "gain" in layer:
             x = _normalise(x) * layer["gain"][..., None, :] + layer["offset"][..., None, :]
         x = ACTIVATIONS[activation](x)
+        if i == 0 and late is not None:
+            xp = namespace(x)
+            x = xp.concat([x, xp.broadcast_to(late, (*x.shape[:-1], late.shape[-1]))], axis=-1)
     return x
 
 
-def apply(net: Net, x: Array, activation: str = "relu") -> Array:
-    """(…, n, inputs) → (…, n, outputs)."""
-    return _linear(net["head"], features(net, x, activation))
+def apply(net: Net, x: Array, activation: str = "relu", late: Array | None = None) -> Array:
+    """(…, n, inputs) → (…, n, outputs); `late`, if any, joins at the second layer."""
+    return _linear(net["head"], features(net, x, activation, late))
+
+
+def standardise(x: Array, mean: Array, deviation: Array, limit: float = 10.0) -> Array:
+    """(x − mean) / deviation, no further than `limit` from 0; the statistics are (…, inputs)."""
+    scaled = (x - mean[..., None, :]) / deviation[..., None, :]
+    return namespace(x).clip(scaled, -limit, limit)
 
 
 def _linear(layer: Any, x: Array) -> Array:

@@ -150,7 +150,7 @@ class Cohort:
         self.runs, self.out, self.observer = list(runs), out, observer
         self.records = [records[run.name] for run in runs]
         self.alive = np.ones(len(runs), bool)
-        self.lanes = Lanes(first.task, seeds)
+        self.lanes = Lanes(first.task, seeds, first.env.reward_delay)
         self.evaluator = Evaluator(first.task, seeds, first.eval.episodes, first.eval.max_steps)
         self.agent = Agent(
             self.lanes.spec,

@@ -116,7 +116,8 @@ class Losses(NamedTuple):
 class Update(NamedTuple):
     """One gradient update to do after an environment step."""
 
-    actor: bool = True  # step the actor and the targets too, not only the critic
+    actor: bool = True  # step the actor too, not only the critics
+    targets: bool = True  # let the target networks follow
     recent: int = 0  # draw the batch from this many newest transitions; 0: from all
 
 
@@ -269,7 +270,8 @@ class Algorithm(NamedTuple):
     draw: Callable[..., Any]
     # (state, obs, noise, step) → (state, action); step counts the environment steps made so far
     act: Callable[..., tuple[Any, Action]]
-    # (state, batch, key, actor) → (state, losses); one gradient update; actor is static
+    # (state, batch, key, update, progress) → (state, losses); one gradient update. `update` is
+    # static; progress is the share of the run that lies behind, for what decays
     learn: Callable[..., tuple[Any, Losses]]
     # (state, batch, key) → {name: number}, for the record; changes nothing
     report: Callable[..., dict[str, Any]]

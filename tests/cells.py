@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from discover_rl.agent import Agent, stack
-from discover_rl.types import Batch, Seen, Spec
+from discover_rl.types import Algorithm, Batch, Seen, Spec, Update
 
 SPEC = Spec((3,), (2,), (-1.0, -1.0), (1.0, 1.0))
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 8, "warmup": 4, "replay_size": 64}
@@ -25,6 +25,12 @@ def hypers(algorithm: str, strategy: str, **settings: Any):
 def build(algorithm: str = "td3", strategy: str = "discover", **settings: Any) -> Agent:
     hyper, strategy_hyper = hypers(algorithm, strategy, **settings)
     return Agent(SPEC, algorithm, hyper, strategy, strategy_hyper, steps=1000)
+
+
+def learner(algorithm: Algorithm) -> Any:
+    """(state, batch, key, actor) → (state, losses): an update at the start of a run, compiled."""
+    learn = jax.jit(algorithm.learn, static_argnums=3)
+    return lambda state, batch, key, actor: learn(state, batch, key, Update(actor, actor), 0.0)
 
 
 def begin(agent: Agent, seeds, hyper, strategy_hyper, obs=None):

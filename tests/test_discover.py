@@ -11,6 +11,7 @@ from jax import random
 
 from discover_rl import networks, replay
 from discover_rl.algorithms import td3
+from discover_rl.algorithms.core import features, policy, squared_error
 from discover_rl.strategies import discover
 from discover_rl.types import View
 from tests import cells
@@ -34,7 +35,7 @@ def learner(lam: float = 0.3, **switches):
         target_critics=other.critics,
         strategy=state.strategy._replace(target=other.strategy.explorer),
     )
-    return algorithm, state, jax.jit(algorithm.learn, static_argnums=3)
+    return algorithm, state, cells.learner(algorithm)
 
 
 def direction(explorer, obs):
@@ -76,10 +77,11 @@ def test_error_by_hand():
     head = {"weight": jnp.ones((2, 1, 1)), "bias": jnp.zeros((2, 1))}
     obs, bare = jnp.asarray([[1.0, 2.0, 3.0]]), jnp.asarray([[0.5, 0.25]])
     # Q at the bare action is 6.75; with y = 10 both critics err by 3.25: 2 · 3.25² = 21.125.
-    error = td3.squared_error({"layer0": layer, "head": head}, obs, bare, jnp.asarray([10.0]))
+    critics = {"layer0": layer, "head": head}
+    error = squared_error(networks.q_value(critics, obs, bare), jnp.asarray([10.0]))
     np.testing.assert_allclose(error, [21.125])
     # A shift of +0.3 in both dimensions raises Q by 0.6: 2 · 2.65² = 14.045. Nothing is clipped.
-    error = td3.squared_error({"layer0": layer, "head": head}, obs, bare + 0.3, jnp.asarray([10.0]))
+    error = squared_error(networks.q_value(critics, obs, bare + 0.3), jnp.asarray([10.0]))
     np.testing.assert_allclose(error, [14.045], rtol=1e-6)
 
 
@@ -114,14 +116,15 @@ def test_an_explorer_step_raises_the_error_and_moves_nothing_else():
         cells.SPEC, discover.Hyper(), td3.blueprint(cells.SPEC, td3.Hyper(**cells.SMALL))
     )
     batch = jax.tree.map(jnp.asarray, cells.batch(256))
-    y = td3.target(state.target_critics, batch.executed, batch, 0.9)
+    y = td3.lowest_target(state.target_critics, batch.executed, batch, 0.9)
     seen_by_strategy = []
 
     def error(nudge, batch):
         seen_by_strategy.append(nudge)
-        return td3.squared_error(state.critics, batch.obs, batch.bare + nudge.shift, y)
+        values = networks.q_value(state.critics, batch.obs, batch.bare + nudge.shift)
+        return squared_error(values, y)
 
-    view = View(state.actor, td3.policy, td3.features, optax.adam(1e-3), error)
+    view = View(state.actor, policy, features, optax.adam(1e-3), error)
     memory = state.strategy._replace(optimiser=view.optimiser.init(state.strategy.explorer))
     before = jax.device_get((state.actor, state.critics, memory.target))
     errors = []

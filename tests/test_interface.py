@@ -40,7 +40,7 @@ def test_parameters_that_are_trained_with_the_actor():
         expect=lambda state, view, obs, key, role: noisy(view, random.normal(key, shape)),
     )
     algorithm, state = wed(strategy)
-    learn = jax.jit(algorithm.learn, static_argnums=3)
+    learn = cells.learner(algorithm)
     after, _ = learn(state, cells.batch(), random.key(1), True)
     sigma, moved = state.actor["joint"]["sigma"], after.actor["joint"]["sigma"]
     assert (moved != sigma).mean() > 0.8  # the actor's loss reaches σ, but for units that are off
@@ -106,7 +106,7 @@ def test_context_widens_the_actor_and_reaches_it():
     widened = jnp.ones((1, 7))
     expected = jnp.tanh(networks.apply(state.actor["net"], widened))[0]
     np.testing.assert_allclose(action.bare, expected, rtol=1e-5)
-    after, _ = jax.jit(algorithm.learn, static_argnums=3)(state, cells.batch(), random.key(0), True)
+    after, _ = cells.learner(algorithm)(state, cells.batch(), random.key(0), True)
     moved = after.actor["net"]["layer0"]["weight"] - state.actor["net"]["layer0"]["weight"]
     assert np.abs(moved[3:]).max() > 0
 

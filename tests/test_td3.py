@@ -9,6 +9,7 @@ from jax import random
 
 from discover_rl import networks
 from discover_rl.algorithms import td3
+from discover_rl.algorithms.core import State, squared_error
 from discover_rl.equations import polyak
 from discover_rl.strategies import none
 from discover_rl.types import Batch, Strategy, Update
@@ -43,12 +44,18 @@ def test_target_and_losses_by_hand():
         next_obs=jnp.zeros((2, 3)),
     )
     # min(5, 3) = 3; y = 1 + 0.5 · 3 = 2.5 where the episode goes on, 1 where it has terminated.
-    y = td3.target(twins(5.0, 3.0), batch.executed, batch, 0.5)
+    y = td3.lowest_target(twins(5.0, 3.0), batch.executed, batch, 0.5)
     np.testing.assert_allclose(y, [2.5, 1.0])
     # Critics that say 0 and 2: (2.5² + 0.5²) = 6.5 and (1² + 1²) = 2; their mean is 4.25.
-    np.testing.assert_allclose(td3.critic_loss(twins(0.0, 2.0), batch, y), 4.25)
-    # The actor climbs the first critic alone.
-    np.testing.assert_allclose(td3.actor_loss(twins(7.0, 9.0), batch.obs, batch.executed), -7.0)
+    values = networks.q_value(twins(0.0, 2.0), batch.obs, batch.executed)
+    np.testing.assert_allclose(squared_error(values, y).mean(), 4.25)
+
+
+def test_the_actor_climbs_the_first_critic_alone():
+    algorithm, state = learner(critic_lr=0.0, hidden=(1,))
+    state = state._replace(critics=twins(7.0, 9.0))
+    _, losses = cells.learner(algorithm)(state, cells.batch(), random.key(0), True)
+    np.testing.assert_allclose(losses.actor, -7.0)
 
 
 def test_smoothing_noise_is_clipped_gaussian():
@@ -64,7 +71,7 @@ def test_updates_equal_numpy():
     algorithm, state = learner(**settings)
     critics = [jax.tree.map(lambda leaf, i=i: leaf[i], state.critics) for i in range(2)]
     reference = Reference(layers(state.actor["net"]), [layers(c) for c in critics], **settings)
-    learn = jax.jit(algorithm.learn, static_argnums=3)
+    learn = cells.learner(algorithm)
     for i in range(4):
         batch, key, actor = cells.batch(seed=i), random.key(i), i % 2 == 1
         noise_key = random.split(random.split(key, 3)[0])[1]
@@ -82,7 +89,7 @@ def test_updates_equal_numpy():
     cells.assert_close(targets, [reference.targets[0], *reference.targets[1]], 2e-4)
 
 
-def bare_update(state: td3.State, batch: Batch, key, actor: bool) -> td3.State:
+def bare_update(state: State, batch: Batch, key, actor: bool) -> State:
     """TD3 without any place for a strategy."""
     hp = state.hyper
     noise_key = random.split(random.split(key, 3)[0])[1]
@@ -128,7 +135,7 @@ def bare_update(state: td3.State, batch: Batch, key, actor: bool) -> td3.State:
 def test_with_the_strategy_none_it_is_bare_td3_to_the_bit():
     algorithm, state = learner(none.make(cells.SPEC, none.Hyper(), None))
     bare = state
-    learn = jax.jit(algorithm.learn, static_argnums=3)
+    learn = cells.learner(algorithm)
     update = jax.jit(bare_update, static_argnums=3)
     for i in range(6):
         state, _ = learn(state, cells.batch(seed=i), random.key(i), i % 2 == 1)
@@ -159,7 +166,7 @@ def test_what_is_due():
     algorithm, _ = learner(warmup=4, delay=3)
     assert [algorithm.due(step) for step in (0, 4)] == [(), ()]
     assert [algorithm.due(step)[0] for step in range(5, 11)] == [
-        Update(actor) for actor in (False, False, True, False, False, True)
+        Update(actor, actor) for actor in (False, False, True, False, False, True)
     ]
 
 

@@ -1,7 +1,8 @@
 """The strategies, by name. A member is a module with `Hyper` and `make`."""
 
 STRATEGIES = {
-    "none": "no exploration of its own (greedy)",
+    "none": "nothing added (greedy; SAC: its own samples)",
     "gaussian": "white noise on the action",
+    "ou": "Ornstein–Uhlenbeck noise on the action, with a memory",
     "discover": "a learned direction towards large TD error",
 }

@@ -30,6 +30,10 @@ class Hyper:
     delayed: bool = setting(True, "Step with the actor (off: with every critic step; 'no DPU').")
     target_network: bool = setting(True, "Use a target explorer in the target (off: 'no TN').")
     target_smoothing: bool = setting(True, "Direct the target action too (off: 'no TSR').")
+    acts: bool = setting(True, "Direct what is executed (off: as the authors' TD3 and DDPG do).")
+    subtracts: bool = setting(
+        False, "Take λ ξ′(s′) off the action in the explorer's loss, as the authors' TD3 does."
+    )
 
 
 class State(NamedTuple):
@@ -40,7 +44,7 @@ class State(NamedTuple):
 
 
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
-    delayed, target_network, target_smoothing = hp.delayed, hp.target_network, hp.target_smoothing
+    settings = hp  # of which only the statics are used: the floats come in with the state
 
     def direction(explorer: Net, obs: Array) -> Array:
         """ξ(s) ∈ (−1, 1) per action dimension; (n, observation) → (n, action)."""
@@ -58,19 +62,26 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         state: State, view: View, obs: Array, noise: Any, warmup: Any
     ) -> tuple[State, Nudge]:
         del noise, warmup
+        if not settings.acts:
+            return state, Nudge(view.params["net"])
         return state, towards(state.explorer, state, view, obs)
 
     def expect(state: State, view: View, obs: Array, key: Any, role: Role) -> Nudge:
         del key
-        if role == "target" and target_smoothing:
-            return towards(state.target if target_network else state.explorer, state, view, obs)
+        if role == "target" and settings.target_smoothing:
+            explorer = state.target if settings.target_network else state.explorer
+            return towards(explorer, state, view, obs)
         return Nudge(view.params["net"])
 
     def learn(state: State, view: View, batch: Batch, key: Any) -> tuple[State, Array]:
         del key
 
         def loss(explorer: Net) -> Array:
-            return -view.error(towards(explorer, state, view, batch.obs), batch).mean()
+            nudge = towards(explorer, state, view, batch.obs)
+            if settings.subtracts:
+                overwritten = towards(state.target, state, view, batch.next_obs)
+                nudge = nudge._replace(shift=nudge.shift - overwritten.shift)
+            return -view.error(nudge, batch).mean()
 
         value, gradients = jax.value_and_grad(loss)(state.explorer)
         updates, optimiser = view.optimiser.update(gradients, state.optimiser, state.explorer)
@@ -98,6 +109,6 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         learn=learn,
         track=track,
         report=report,
-        cadence="actor" if delayed else "critic",
+        cadence="actor" if settings.delayed else "critic",
         smooths=True,
     )

@@ -1,0 +1,214 @@
+"""What DDPG, TD3 and SAC share: acting, the schedule, the order of an update, a strategy's view.
+
+    act:     a = the policy's own action, uniform during warm-up;  ã = clip(a + shift)
+    store:   (s, a, ã, r, s′, d)
+    learn:   y, the algorithm's target, with the strategy's nudge at s′
+             critics    descend Σᵢ (y − Qᵢ(s, ã))², at the executed action
+             actor      descend the algorithm's loss, at the bare action
+             strategy   its own step, seeing Σᵢ (y − Qᵢ(s, a + shift))²
+             targets    θ′ ← τ θ + (1 − τ) θ′, the strategy's own too
+
+An algorithm brings a `Core`: its policy, its critics, its target and its actor's loss.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import random
+
+from discover_rl import networks
+from discover_rl.algorithms.core import (
+    FORM,
+    Core,
+    Hyper,
+    Noise,
+    State,
+    clip,
+    descend,
+    features,
+    squared_error,
+)
+from discover_rl.equations import deviation, no_moments, observe, polyak
+from discover_rl.types import (
+    Action,
+    Actor,
+    Algorithm,
+    Array,
+    Batch,
+    Losses,
+    Net,
+    Nudge,
+    Spec,
+    Strategy,
+    Update,
+    View,
+)
+
+
+def faded(hp: Any, progress: Any) -> Any:
+    """The hyper-parameters with the learning rates they have at this point of the run."""
+    left = 1.0 - hp.decay * progress
+    rates = [field.name for field in dataclasses.fields(hp) if field.name.endswith("_lr")]
+    return dataclasses.replace(hp, **{name: left * getattr(hp, name) for name in rates})
+
+
+def make(spec: Spec, hp: Hyper, strategy: Strategy, core: Core) -> Algorithm:
+    """The algorithm of this core on tasks of this shape, exploring by this strategy.
+
+    Of `hp` only the statics are used here: the floats come in with the state, one value per lane.
+    """
+    shape = (1, spec.action_size)
+
+    def view(hp: Hyper, params: Actor, error: Any = None) -> View:
+        shown = View(params, core.policy, features, optax.adam(hp.actor_lr))
+        return shown if error is None else shown._replace(error=error)
+
+    def init(key: Any, hp: Hyper, strategy_hyper: Any) -> State:
+        actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
+        inputs = spec.observation_size + strategy.context_size
+        outputs = core.outputs * spec.action_size
+        net = networks.init(actor_key, inputs, hp.hidden, outputs, strategy.layer_norm)
+        actor = {"net": net, "joint": strategy.joint(joint_key, net)}
+        critics = jax.vmap(core.critic)(random.split(critic_key, core.critics))
+        return State(
+            hyper=hp,
+            actor=actor,
+            critics=critics,
+            target_actor=actor if core.has_target_actor else (),
+            target_critics=critics,
+            actor_optimiser=optax.adam(hp.actor_lr).init(actor),
+            critic_optimiser=core.critic_optimiser(hp).init(critics),
+            strategy=strategy.init(strategy_key, strategy_hyper, view(hp, actor)),
+            moments=no_moments(spec.observation_size) if core.normalise else (),
+            own=core.own(hp),
+        )
+
+    def begin(state: State, key: Any) -> State:
+        shown = view(state.hyper, state.actor)
+        return state._replace(strategy=strategy.begin(state.strategy, shown, key))
+
+    def normalised(state: State, obs: Array) -> Array:
+        if not core.normalise:
+            return obs
+        return networks.standardise(obs, state.moments.mean, deviation(state.moments))
+
+    def draw(key: Any) -> Noise:
+        warmup, own, theirs = random.split(key, 3)
+        uniform = random.uniform(warmup, shape, minval=-1.0, maxval=1.0)
+        return Noise(uniform, core.draw(own, shape), strategy.draw(theirs, 1))
+
+    def act(state: State, obs: Array, noise: Noise, step: Array) -> tuple[State, Action]:
+        if core.normalise:  # every observation that is acted upon counts, once
+            state = state._replace(moments=observe(state.moments, obs))
+        obs, warm = normalised(state, obs[None]), step < hp.warmup
+        shown = view(state.hyper, state.actor)
+        memory, nudge = strategy.behave(state.strategy, shown, obs, noise.strategy, warm)
+        own = core.sample(nudge, obs, noise.policy)
+        bare = networks.namespace(obs).where(warm, noise.warmup, own)
+        return state._replace(strategy=memory), Action(bare[0], clip(bare + nudge.shift)[0])
+
+    def seen(state: State, batch: Batch) -> Batch:
+        """The batch as the networks see it."""
+        return batch._replace(
+            obs=normalised(state, batch.obs), next_obs=normalised(state, batch.next_obs)
+        )
+
+    def targets(state: State, batch: Batch, key: Any) -> Array:
+        nudge_key, own_key = random.split(key)
+        shown = view(state.hyper, state.target_actor if core.has_target_actor else state.actor)
+        nudge = strategy.expect(state.strategy, shown, batch.next_obs, nudge_key, "target")
+        return jax.lax.stop_gradient(core.target(state, nudge, batch, own_key))
+
+    def lesson(state: State, hp: Hyper, y: Array) -> View:
+        """What the strategy is shown while learning: y and the critics are constants."""
+
+        def error(nudge: Nudge, batch: Batch) -> Array:
+            return squared_error(core.q(state.critics, batch.obs, batch.bare + nudge.shift), y)
+
+        return view(hp, state.actor, error)
+
+    def learn(
+        state: State, batch: Batch, key: Any, update: Update, progress: Any
+    ) -> tuple[State, Losses]:
+        target_key, actor_key, strategy_key = random.split(key, 3)
+        hp = faded(state.hyper, progress)
+        batch = seen(state, batch)
+        y = targets(state, batch, target_key)
+
+        def critic_loss(critics: Net) -> Array:
+            return squared_error(core.q(critics, batch.obs, batch.executed), y).mean()
+
+        loss, gradients = jax.value_and_grad(critic_loss)(state.critics)
+        critics, critic_optimiser = descend(
+            core.critic_optimiser(hp), gradients, state.critic_optimiser, state.critics
+        )
+        state = state._replace(critics=critics, critic_optimiser=critic_optimiser)
+        losses = Losses(critic=loss)
+
+        if update.actor:
+            nudge_key, own_key = random.split(actor_key)
+
+            def actor_loss(params: Actor) -> tuple[Array, Any]:
+                shown = view(hp, params)
+                nudge = strategy.expect(state.strategy, shown, batch.obs, nudge_key, "actor")
+                return core.actor_loss(state, nudge, batch.obs, own_key)
+
+            (loss, said), gradients = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
+            params, actor_optimiser = descend(
+                optax.adam(hp.actor_lr), gradients, state.actor_optimiser, state.actor
+            )
+            own = core.after(state, hp, said)
+            state = state._replace(actor=params, actor_optimiser=actor_optimiser, own=own)
+            losses = losses._replace(actor=loss)
+
+        if update.actor or strategy.cadence == "critic":
+            shown = lesson(state, hp, y)
+            memory, loss = strategy.learn(state.strategy, shown, batch, strategy_key)
+            state = state._replace(strategy=memory)
+            losses = losses._replace(strategy=loss)
+
+        if update.targets:
+
+            def follow(online: Any, old: Any) -> Any:
+                return polyak(online, old, hp.tau)
+
+            if core.has_target_actor:
+                state = state._replace(target_actor=follow(state.actor, state.target_actor))
+            state = state._replace(
+                target_critics=follow(state.critics, state.target_critics),
+                strategy=strategy.track(state.strategy, follow),
+            )
+        return state, losses
+
+    def report(state: State, batch: Batch, key: Any) -> dict[str, Array]:
+        batch = seen(state, batch)
+        y = targets(state, batch, key)
+        values = core.q(state.critics, batch.obs, batch.executed)
+        own = {"q": values.mean(), "td_error": jnp.abs(y[None] - values).mean()}
+        shown = lesson(state, state.hyper, y)
+        return own | core.report(state) | strategy.report(state.strategy, shown, batch)
+
+    def greedy(state: State) -> Nudge:
+        nudge = strategy.greedy(state.actor)
+        net = core.mean(nudge.net)
+        if core.normalise:
+            met = {"mean": state.moments.mean, "deviation": deviation(state.moments)}
+            net = {"input": met, **net}
+        return nudge._replace(net=net)
+
+    def due(step: int) -> tuple[Update, ...]:
+        rounds, rest = divmod(step - hp.warmup, hp.train_every)
+        if rounds < 1 or rest:
+            return ()
+        numbers = range((rounds - 1) * hp.updates + 1, rounds * hp.updates + 1)
+        return tuple(
+            Update(number % core.actor_every == 0, number % core.targets_every == 0)
+            for number in numbers
+        )
+
+    return Algorithm(init, begin, draw, act, learn, report, greedy, due, FORM)

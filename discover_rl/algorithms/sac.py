@@ -1,0 +1,142 @@
+"""Soft actor-critic with learned temperature (Haarnoja et al., 2018), with room for a strategy.
+
+    act:      a = tanh(u), u ~ N(mean(s), std(s)²)                                     sample
+    critics:  a′ a sample at s′, log π its log-probability;  ã′ = clip(a′ + the strategy's shift)
+              y = scale · r + γ (1 − d) (min over i of Q′ᵢ(s′, ã′) − α log π)          target
+              descend Σᵢ (y − Qᵢ(s, ã))²
+    actor:    descend α log π(a|s) − min over i of Qᵢ(s, a), a a new sample        actor_loss
+    α:        descend −log α · (log π + target entropy)                     temperature_slope
+    targets:  critics and the strategy's own follow
+
+Actions, and so densities and entropies, are in units of the box. What surrounds this is in
+offpolicy.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import optax
+from jax import random
+
+from discover_rl import networks
+from discover_rl.algorithms import core, offpolicy
+from discover_rl.algorithms.core import Core, State, blueprint, clip, descend
+from discover_rl.equations import squash, td_target
+from discover_rl.hyper import hyper, setting
+from discover_rl.types import Algorithm, Array, Batch, Net, Nudge, Spec, Strategy
+
+__all__ = ["Hyper", "blueprint", "make"]
+
+LOG_STD = -20.0, 2.0
+"""Where the logarithm of the policy's standard deviation is cut."""
+
+
+@hyper
+class Hyper(core.Hyper):
+    temperature: float = setting(1.0, "α: weight of the entropy; where it starts.", above=0)
+    temperature_lr: float = setting(3e-4, "Learning rate of log α.", low=0)
+    target_entropy: float = setting(-1.0, "Entropy that α aims at, per action dimension.")
+    reward_scale: float = setting(1.0, "Factor on rewards in the critics' target.", above=0)
+    learn_temperature: bool = setting(True, "Adapt α to the target entropy (off: it stays).")
+    target_period: int = setting(1, "Updates per update of the targets; with tau=1: hard.", low=1)
+    behaviour: str = setting(
+        "sample", "What it does by itself while training.", choices=("sample", "mean")
+    )
+
+
+class Temperature(NamedTuple):
+    log: Array  # () log α
+    optimiser: Any
+
+
+def gaussian(nudge: Nudge, obs: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation before squashing; (n, observation) → two of (n, action)."""
+    outputs = networks.apply(nudge.net, networks.with_context(obs, nudge.context))
+    xp = networks.namespace(outputs)
+    size = outputs.shape[-1] // 2
+    std = xp.exp(xp.clip(outputs[..., size:], *LOG_STD))
+    return outputs[..., :size], xp.sqrt(std**2 + nudge.spread**2)
+
+
+def policy(nudge: Nudge, obs: Array) -> Array:
+    return networks.tanh(gaussian(nudge, obs)[0]) + nudge.shift
+
+
+def sample(nudge: Nudge, obs: Array, noise: Array) -> Array:
+    mean, std = gaussian(nudge, obs)
+    return networks.tanh(mean + std * noise)
+
+
+def still(nudge: Nudge, obs: Array, noise: Any) -> Array:
+    """What it does where nothing is left to chance."""
+    del noise
+    return policy(nudge._replace(shift=0.0), obs)
+
+
+def mean_net(net: Net) -> Net:
+    """The network without the part of its head that gives standard deviations."""
+    size = net["head"]["bias"].shape[-1] // 2
+    return {**net, "head": {name: part[..., :size] for name, part in net["head"].items()}}
+
+
+def temperature(state: State) -> Array:
+    return jnp.exp(state.own.log) if state.own else state.hyper.temperature
+
+
+def temperature_slope(log_prob: Array, target_entropy: Any) -> Array:
+    """The slope in log α of −log α · (log π + target entropy): below 0 where entropy is short."""
+    return -(log_prob.mean() + target_entropy)
+
+
+def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
+    learns, by_sample = hp.learn_temperature, hp.behaviour == "sample"
+
+    def critic(key: Any) -> Net:
+        return networks.init(key, spec.observation_size + spec.action_size, hp.hidden, 1)
+
+    def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
+        hp = state.hyper
+        noise = random.normal(key, batch.bare.shape)
+        bare, log_prob = squash(*gaussian(nudge, batch.next_obs), noise)
+        action = clip(bare + nudge.shift)
+        value = networks.q_value(state.target_critics, batch.next_obs, action).min(axis=0)
+        value -= temperature(state) * log_prob
+        return td_target(hp.reward_scale * batch.reward, batch.terminated, value, hp.gamma)
+
+    def actor_loss(state: State, nudge: Nudge, obs: Array, key: Any) -> tuple[Array, Any]:
+        noise = random.normal(key, (len(obs), spec.action_size))
+        bare, log_prob = squash(*gaussian(nudge, obs), noise)
+        value = networks.q_value(state.critics, obs, bare + nudge.shift).min(axis=0)
+        return (temperature(state) * log_prob - value).mean(), log_prob
+
+    def own(hp: Hyper) -> Any:
+        if not learns:
+            return ()
+        log = jnp.log(hp.temperature)
+        return Temperature(log, optax.adam(hp.temperature_lr).init(log))
+
+    def after(state: State, hp: Hyper, log_prob: Array) -> Any:
+        if not learns:
+            return ()
+        slope = temperature_slope(log_prob, hp.target_entropy * spec.action_size)
+        optimiser = optax.adam(hp.temperature_lr)
+        return Temperature(*descend(optimiser, slope, state.own.optimiser, state.own.log))
+
+    parts = Core(
+        critic,
+        target,
+        actor_loss,
+        outputs=2,
+        policy=policy,
+        sample=sample if by_sample else still,
+        draw=random.normal if by_sample else lambda key, shape: (),
+        mean=mean_net,
+        own=own,
+        after=after,
+        report=lambda state: {"temperature": temperature(state)},
+        has_target_actor=False,
+        targets_every=hp.target_period,
+    )
+    return offpolicy.make(spec, hp, strategy, parts)
