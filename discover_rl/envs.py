@@ -28,11 +28,6 @@ MUJOCO = (
 def make(task: str) -> gymnasium.Env:
     """The environment of this id; a UserError where there is none or it cannot be trained on."""
     module, colon, name = task.rpartition(":")
-    if successor := _successor(name):
-        raise UserError(
-            f"{task} needs a MuJoCo or Gym that no longer installs; use {successor} instead, whose "
-            "returns are not the same one to one."
-        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -41,6 +36,11 @@ def make(task: str) -> gymnasium.Env:
         cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
         raise UserError(f"{task} needs a module that is not installed: {cause.name}.") from error
     except (gymnasium.error.Error, ImportError, ValueError) as error:
+        if successor := _successor(name):
+            raise UserError(
+                f"{task} needs a MuJoCo or Gym that no longer installs; use {successor} instead, "
+                "whose returns are not the same one to one."
+            ) from error
         reason = " ".join(str(error).split())
         if name in gymnasium.registry:
             raise UserError(f"{task} cannot be made: {reason}.") from error

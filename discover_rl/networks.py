@@ -42,12 +42,12 @@ def init(
 ) -> Net:
     """Weights and biases uniform in ±1/√inputs of their layer, as in the TD3 authors' networks.
 
-    `late` is how many more inputs join at the second layer.
+    `late` is how many more inputs join at the second hidden layer, or at the only one.
     """
     from jax import random  # here, because a saved policy reads this file without JAX
 
     wide = [inputs, *hidden]
-    wide[1] += late
+    wide[_joint(len(hidden))] += late
     sizes = list(zip(wide, (*hidden, outputs), strict=True))
     counts = [(fan_in + 1) * fan_out for fan_in, fan_out in sizes]
     # One draw for the whole network: each call of a generator costs half a second of compiling.
@@ -68,20 +68,21 @@ def features(net: Net, x: Array, activation: str = "relu", late: Array | None = 
     """Everything but the head: (…, n, inputs) → (…, n, inputs of the head)."""
     if "input" in net:
         x = standardise(x, net["input"]["mean"], net["input"]["deviation"])
-    for i in range(sum(name.startswith("layer") for name in net)):
+    depth = sum(name.startswith("layer") for name in net)
+    for i in range(depth):
         layer = net[f"layer{i}"]
+        if late is not None and i == _joint(depth):
+            xp = namespace(x)
+            x = xp.concat([x, xp.broadcast_to(late, (*x.shape[:-1], late.shape[-1]))], axis=-1)
         x = _linear(layer, x)
         if "gain" in layer:
             x = _normalise(x) * layer["gain"][..., None, :] + layer["offset"][..., None, :]
         x = ACTIVATIONS[activation](x)
-        if i == 0 and late is not None:
-            xp = namespace(x)
-            x = xp.concat([x, xp.broadcast_to(late, (*x.shape[:-1], late.shape[-1]))], axis=-1)
     return x
 
 
 def apply(net: Net, x: Array, activation: str = "relu", late: Array | None = None) -> Array:
-    """(…, n, inputs) → (…, n, outputs); `late`, if any, joins at the second layer."""
+    """(…, n, inputs) → (…, n, outputs); `late`, if any, joins as in `init`."""
     return _linear(net["head"], features(net, x, activation, late))
 
 
@@ -89,6 +90,11 @@ def standardise(x: Array, mean: Array, deviation: Array, limit: float = 10.0) ->
     """(x − mean) / deviation, no further than `limit` from 0; the statistics are (…, inputs)."""
     scaled = (x - mean[..., None, :]) / deviation[..., None, :]
     return namespace(x).clip(scaled, -limit, limit)
+
+
+def _joint(depth: int) -> int:
+    """Which hidden layer late inputs join at. Joining at the head, they would enter linearly."""
+    return min(1, depth - 1)
 
 
 def _linear(layer: Any, x: Array) -> Array:

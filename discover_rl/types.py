@@ -127,7 +127,7 @@ class Nudge(NamedTuple):
     net: Net  # the actor's network, or a perturbed copy of it
     context: Array | None = None  # appended to the observation
     shift: Array | float = 0.0  # added to the action
-    spread: Array | float = 0.0  # extra standard deviation in log-densities
+    spread: Array | float = 0.0  # extra standard deviation, where the policy has one
 
 
 class Form(NamedTuple):

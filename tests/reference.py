@@ -1,4 +1,4 @@
-"""TD3 and DISCOVER once more, in float64 NumPy with gradients worked out by hand.
+"""The off-policy algorithms and DISCOVER once more, in float64 NumPy, gradients worked out by hand.
 
 Written from the equations, not from the package: it shares no code with it, so that a test can hold
 one against the other. Parameters are lists of (weight, bias); the twin critics are two such lists.
@@ -14,10 +14,12 @@ def layers(net) -> list:
     return [tuple(np.asarray(net[name][part], np.float64) for part in parts) for name in names]
 
 
-def forward(net: list, x: np.ndarray) -> tuple[np.ndarray, list]:
-    """Outputs, and the inputs of every layer for the way back."""
+def forward(net: list, x: np.ndarray, late: np.ndarray | None = None) -> tuple[np.ndarray, list]:
+    """Outputs, and the inputs of every layer for the way back; `late` joins at the second."""
     inputs = []
     for i, (weight, bias) in enumerate(net):
+        if i == 1 and late is not None:
+            x = np.hstack([x, late])
         inputs.append(x)
         x = x @ weight + bias
         if i < len(net) - 1:
@@ -25,15 +27,22 @@ def forward(net: list, x: np.ndarray) -> tuple[np.ndarray, list]:
     return x, inputs
 
 
-def backward(net: list, inputs: list, slope: np.ndarray) -> tuple[list, np.ndarray]:
-    """From the loss's slope in the outputs: its slopes in the parameters, and in the input."""
-    slopes = []
+def backward(net: list, inputs: list, slope: np.ndarray, late: int = 0) -> tuple[list, np.ndarray]:
+    """From the loss's slope in the outputs: its slopes in the parameters, and in the input.
+
+    With `late` inputs at the second layer, the slope in these instead.
+    """
+    slopes, joined = [], None
     for i in reversed(range(len(net))):
         slopes.append((inputs[i].T @ slope, slope.sum(0)))
         slope = slope @ net[i][0].T
+        below = inputs[i]
+        if i == 1 and late:
+            slope, joined = slope[:, :-late], slope[:, -late:]
+            below = below[:, :-late]
         if i > 0:
-            slope = slope * (inputs[i] > 0)
-    return slopes[::-1], slope
+            slope = slope * (below > 0)
+    return slopes[::-1], slope if joined is None else joined
 
 
 class Adam:
@@ -70,6 +79,13 @@ def tanh_slopes(net: list, obs, slope) -> list:
     """Slopes in the parameters of a tanh network, for a loss with this slope in its output."""
     outputs, inputs = forward(net, obs)
     return backward(net, inputs, slope * (1 - np.tanh(outputs) ** 2))[0]
+
+
+def squashed(mean, log_std, noise) -> tuple[np.ndarray, np.ndarray]:
+    """SAC's sample before squashing, and the logarithm of the sample's density."""
+    raw = mean + np.exp(log_std) * noise
+    normal = -0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi)
+    return raw, (normal - np.log1p(-(np.tanh(raw) ** 2))).sum(1)
 
 
 class Reference:

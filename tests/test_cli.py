@@ -69,6 +69,10 @@ MISTAKES = {
     "train Pendulum-v1 --seeds 0": (
         "seeds must be how many (at least 1), or a list without repetition."
     ),
+    "train Hopper-v2": (
+        "Hopper-v2 needs a MuJoCo or Gym that no longer installs; use Hopper-v5 instead, whose "
+        "returns are not the same one to one."
+    ),
     "train CartPole-v1": "CartPole-v1 has Discrete actions; a Box of continuous ones is needed.",
     "evaluate nowhere": "There is no saved policy in nowhere.",
     "list td4": "There is no algorithm or strategy td4. Did you mean td3?",

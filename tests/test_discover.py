@@ -193,6 +193,28 @@ def test_without_delay_the_explorer_steps_with_every_critic_step():
     cells.assert_same(after.strategy.target, state.strategy.target)
 
 
+def test_as_the_authors_code_does_nothing_directed_is_executed():
+    algorithm, state, _ = learner(acts=False)
+    noise = algorithm.draw(random.key(2))
+    for step in (0, 100):
+        _, action = algorithm.act(state, jnp.ones(3), noise, step)
+        np.testing.assert_array_equal(action.executed, action.bare)
+
+
+def test_as_the_authors_code_does_the_loss_takes_the_targets_direction_off():
+    """The loss of an action a is that of a − λ ξ′(s′) in the method as written."""
+    _, state, learn = learner(subtracts=True)
+    batch = cells.batch()
+    taken_off = batch.bare - 0.3 * direction(state.strategy.target, batch.next_obs)
+    _, theirs = learn(state, batch, random.key(0), True)
+    _, _, as_written = learner()
+    _, ours = as_written(state, batch._replace(bare=np.asarray(taken_off)), random.key(0), True)
+    np.testing.assert_allclose(theirs.strategy, ours.strategy, rtol=1e-5)
+    _, untouched = as_written(state, batch, random.key(0), True)
+    assert float(untouched.strategy) != pytest.approx(float(theirs.strategy), rel=1e-4)
+    np.testing.assert_allclose(theirs.critic, untouched.critic, rtol=1e-6)
+
+
 def test_lambda_zero_without_smoothing_is_greedy_without_smoothing():
     seeds = [0, 1]
     greedy = cells.build(strategy="none", smoothing=0.0)

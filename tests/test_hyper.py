@@ -1,5 +1,7 @@
 """Hyper-parameters: what is accepted, what is refused, and what the refusal says."""
 
+import dataclasses
+
 import jax
 import pytest
 
@@ -143,3 +145,30 @@ def test_nearest_looks_past_capitals_and_says_nothing_where_nothing_is_near():
 def test_a_hyper_parameter_cannot_be_changed_afterwards():
     with pytest.raises(AttributeError):
         Example().rate = 0.5
+
+
+def test_a_subclass_changes_defaults_by_assignment_and_adds_fields():
+    @hyper
+    class Base:
+        rate: float = setting(0.5, "A rate.", low=0)
+        count: int = setting(3, "A count.", low=1)
+        switch: bool = setting(True, "A switch.")
+
+    @hyper
+    class Derived(Base):
+        rate = 0.25
+        switch = False
+        more: float = setting(1.0, "One more.")
+
+    assert dataclasses.asdict(Base()) == {"rate": 0.5, "count": 3, "switch": True}
+    assert dataclasses.asdict(Derived()) == {
+        "rate": 0.25,
+        "count": 3,
+        "switch": False,
+        "more": 1.0,
+    }
+    fields = {field.name: field.metadata for field in dataclasses.fields(Derived)}
+    assert fields["rate"]["help"] == "A rate."
+    assert jax.tree.leaves(Derived()) == [0.25, 1.0]
+    with pytest.raises(UserError, match="rate must be at least 0"):
+        build(Derived, {"rate": -1})

@@ -13,11 +13,22 @@ from discover_rl.strategies import STRATEGIES
 from discover_rl.types import Seen
 from tests import cells
 
-CELLS = list(itertools.product(ALGORITHMS, STRATEGIES))
+# Compiling is what costs: every algorithm and every strategy in the quick tests, and every pair of
+# them in the slow ones.
+SAMPLE = [("ddpg", "ou"), ("sac", "discover"), ("td3", "gaussian"), ("td3", "none")]
+CELLS = [
+    pytest.param(cell, marks=[] if cell in SAMPLE else [pytest.mark.slow], id="-".join(cell))
+    for cell in itertools.product(ALGORITHMS, STRATEGIES)
+]
 SEEDS = [5, 1, 8]
 STEPS = 16
 
-pytestmark = pytest.mark.parametrize("cell", CELLS, ids="-".join)
+pytestmark = pytest.mark.parametrize("cell", CELLS)
+
+
+def test_the_sample_has_every_algorithm_and_every_strategy(cell):
+    del cell
+    assert {name for pair in SAMPLE for name in pair} == {*ALGORITHMS, *STRATEGIES}
 
 
 @functools.cache
@@ -72,7 +83,7 @@ def test_nothing_is_compiled_twice(cell):
     state = cells.begin(agent, SEEDS, *cells.hypers(*cell))
     cells.run(agent, state, SEEDS, STEPS)
     programs = {agent._ticks(agent.due(step)) for step in range(1, STEPS)}
-    assert len(programs) > 1
+    assert len(programs) > 1  # without and with learning, at least
     assert [program._cache_size() for program in programs] == [1] * len(programs)
 
 

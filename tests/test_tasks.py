@@ -74,6 +74,35 @@ def test_an_id_without_its_module_is_refused():
     assert ":Pendulum-v1" in refusal(":Pendulum-v1")
 
 
+MUJOCO = (
+    *("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Swimmer", "Walker2d"),
+    *("Reacher", "InvertedPendulum", "InvertedDoublePendulum"),
+)
+OLD = {f"{kind}-v{version}": f"{kind}-v5" for kind in MUJOCO for version in (2, 3)}
+OLD |= {"LunarLanderContinuous-v2": "LunarLanderContinuous-v3"}
+OLD |= {"BipedalWalker-v2": "BipedalWalker-v3"}
+
+
+@pytest.mark.parametrize(("old", "new"), OLD.items())
+def test_the_papers_own_ids_are_answered_with_the_ones_to_use(old, new):
+    said = refusal(old)
+    assert said == (
+        f"{old} needs a MuJoCo or Gym that no longer installs; use {new} instead, whose returns "
+        "are not the same one to one."
+    )
+    make(new).close()
+
+
+@pytest.mark.parametrize("kind", MUJOCO)
+def test_version_4_is_accepted(kind):
+    env = make(f"{kind}-v4")
+    assert env.spec.id == f"{kind}-v4"
+    env.reset(seed=0)
+    obs, *_ = env.step(env.action_space.sample())
+    assert env.observation_space.contains(obs)
+    env.close()
+
+
 def uninstalled():
     raise gymnasium.error.DependencyNotInstalled("Box3D is missing, pip install box3d")
 
@@ -106,6 +135,12 @@ def test_a_module_can_register_the_task(module):
     assert isinstance(env.action_space, Box)
     assert env.action_space.high.tolist() == [2.0]
     assert refusal("my_tasks:Mime-v0").endswith("Did you mean my_tasks:Mine-v0?")
+
+
+def test_a_module_may_have_a_task_of_an_old_name(module, monkeypatch):
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    module("old_tasks", MINE.replace("Mine-v0", "LunarLanderContinuous-v2"))
+    assert make("old_tasks:LunarLanderContinuous-v2").action_space.high.tolist() == [2.0]
 
 
 def test_a_missing_module_is_named(module):

@@ -19,8 +19,10 @@ from discover_rl.types import UserError
 SETTINGS = {"hidden": (8,), "batch_size": 8, "warmup": 40, "eval.every": 60, "eval.episodes": 2}
 
 
-def runs_of(task="Pendulum-v1", steps=240, seeds=2, strategy="discover", **settings):
-    return config.resolve(task, "td3", strategy, steps, seeds, {**SETTINGS, **settings})
+def runs_of(
+    task="Pendulum-v1", steps=240, seeds=2, strategy="discover", algorithm="td3", **settings
+):
+    return config.resolve(task, algorithm, strategy, steps, seeds, {**SETTINGS, **settings})
 
 
 def files(folder: Path) -> list[str]:
@@ -103,6 +105,23 @@ def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
     assert_same_files(whole, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "strategy", "settings"),
+    [
+        # Observations' statistics and a process with a memory; a temperature and rounds of updates.
+        ("ddpg", "ou", {}),
+        ("sac", "discover", {"train_every": 8, "updates": 8, "decay": 1.0}),
+    ],
+)
+def test_whatever_learns_goes_on_exactly(tmp_path, algorithm, strategy, settings):
+    runs = runs_of(algorithm=algorithm, strategy=strategy, **settings)
+    training.train(runs, tmp_path / "whole")
+    for step in (35, 101):
+        assert stop_at(step, runs, tmp_path / "stopped") == step
+    training.train(runs, tmp_path / "stopped")
+    assert_same_files(tmp_path / "whole", tmp_path / "stopped")
+
+
 def test_checkpoints_change_nothing(whole, tmp_path):
     training.train(runs_of(), tmp_path, checkpoint_seconds=0.02)
     assert_same_files(whole, tmp_path)
@@ -120,15 +139,20 @@ COMMAND = """
 import sys
 from pathlib import Path
 import discover_rl
-discover_rl.train({task!r}, steps={steps}, seeds=2, out={out!r}, checkpoint_seconds=0.2,
-                  **{settings!r})
+discover_rl.train({task!r}, algorithm={algorithm!r}, steps={steps}, seeds=2, out={out!r},
+                  checkpoint_seconds=0.2, **{settings!r})
 """
 
 
-def kill_and_resume(task: str, steps: int, out: Path, kills: int, **settings) -> None:
+def kill_and_resume(
+    task: str, algorithm: str, steps: int, out: Path, kills: int, **settings
+) -> None:
     """Kill −9 at random moments after the first checkpoint, then let it run to its end."""
     generator = np.random.default_rng(0)
-    code = COMMAND.format(task=task, steps=steps, out=str(out), settings={**SETTINGS, **settings})
+    settings = {**SETTINGS, **settings}
+    code = COMMAND.format(
+        task=task, algorithm=algorithm, steps=steps, out=str(out), settings=settings
+    )
     command = [sys.executable, "-c", code]
     for _ in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -142,13 +166,19 @@ def kill_and_resume(task: str, steps: int, out: Path, kills: int, **settings) ->
 
 
 @pytest.mark.parametrize(
-    ("task", "kills"),
-    [("Pendulum-v1", 2), pytest.param("HalfCheetah-v5", 5, marks=pytest.mark.slow)],
+    ("task", "algorithm", "kills"),
+    [
+        ("Pendulum-v1", "td3", 2),
+        pytest.param("HalfCheetah-v5", "td3", 5, marks=pytest.mark.slow),
+        pytest.param("HalfCheetah-v5", "ddpg", 3, marks=pytest.mark.slow),
+        pytest.param("HalfCheetah-v5", "sac", 3, marks=pytest.mark.slow),
+        pytest.param("BipedalWalker-v3", "sac", 3, marks=pytest.mark.slow),
+    ],
 )
-def test_kill_9_loses_nothing(tmp_path, task, kills):
+def test_kill_9_loses_nothing(tmp_path, task, algorithm, kills):
     settings = {"eval.every": 500}
-    training.train(runs_of(task, 4000, **settings), tmp_path / "whole")
-    kill_and_resume(task, 4000, tmp_path / "killed", kills, **settings)
+    training.train(runs_of(task, 4000, algorithm=algorithm, **settings), tmp_path / "whole")
+    kill_and_resume(task, algorithm, 4000, tmp_path / "killed", kills, **settings)
     assert_same_files(tmp_path / "whole", tmp_path / "killed")
 
 

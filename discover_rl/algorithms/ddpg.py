@@ -7,7 +7,7 @@
     actor:    ascend Q(s, π(s))                                                   actor_loss
     targets:  actor, critic and the strategy's own follow
 
-The action enters the critic at its second layer. What surrounds this is in offpolicy.py.
+The action enters the critic at its second hidden layer. What surrounds this is in offpolicy.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,80 @@
+"""Ornstein–Uhlenbeck noise: how far it strays, how long it remembers, where it starts again."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+
+from discover_rl.algorithms import td3
+from discover_rl.strategies import ou
+from discover_rl.types import View
+from tests import cells
+
+
+def process(hyper: ou.Hyper, steps: int, paths: int, warm: int = 0):
+    """Shifts of many independent episodes; (paths, steps, action)."""
+    strategy = ou.make(cells.SPEC, hyper, None)
+    view = View({"net": {}}, None, None, None)
+
+    def path(key):
+        def step(state, inputs):
+            i, key = inputs
+            noise = strategy.draw(key, 1)
+            state, nudge = strategy.behave(state, view, jnp.zeros((1, 3)), noise, i < warm)
+            return state, nudge.shift[0]
+
+        state = strategy.init(key, hyper, view)
+        return jax.lax.scan(step, state, (jnp.arange(steps), random.split(key, steps)))[1]
+
+    return np.asarray(jax.jit(jax.vmap(path))(random.split(random.key(0), paths)))
+
+
+@pytest.mark.parametrize(
+    ("theta", "dt", "sigma", "stationary"),
+    # σ / √(2θ − θ² dt)
+    [(0.15, 1.0, 0.2, 0.2 / np.sqrt(0.2775)), (0.15, 0.01, 0.1, 0.18264), (0.5, 0.5, 0.3, 0.32071)],
+)
+def test_stationary_variance_and_autocorrelation(theta, dt, sigma, stationary):
+    settled = int(8 / (theta * dt))  # e⁻⁸ of the start is left
+    shifts = process(ou.Hyper(theta=theta, dt=dt, sigma=sigma), settled + 40, 4000)[:, settled:]
+    np.testing.assert_allclose(shifts[:, -1].std(0), stationary, rtol=0.04)
+    np.testing.assert_allclose(shifts[:, -1].mean(0), 0.0, atol=4 * stationary / np.sqrt(4000))
+    for lag in (1, 5, 20):
+        correlation = np.corrcoef(shifts[:, 0, 0], shifts[:, lag, 0])[0, 1]
+        assert correlation == pytest.approx((1 - theta * dt) ** lag, abs=0.05)
+    across = np.corrcoef(shifts[:, 0, 0], shifts[:, 0, 1])[0, 1]
+    assert abs(across) < 0.06
+
+
+def test_an_episode_starts_at_zero_and_warm_up_adds_nothing():
+    hyper = ou.Hyper(theta=0.15, dt=1.0, sigma=0.2)
+    shifts = process(hyper, 8, 4000, warm=5)
+    assert np.abs(shifts[:, :5]).max() == 0.0
+    # From 0, the first push is σ √dt ε alone.
+    np.testing.assert_allclose(shifts[:, 5].std(0), 0.2, rtol=0.04)
+    strategy = ou.make(cells.SPEC, hyper, None)
+    state = ou.State(hyper, jnp.ones((1, 2)))
+    np.testing.assert_array_equal(strategy.begin(state, None, None).noise, np.zeros((1, 2)))
+
+
+def test_it_is_added_to_the_action_and_starts_anew_with_an_episode_of_its_own_lane():
+    agent = cells.build(strategy="ou", warmup=2)
+    seeds = [5, 6]
+    state = cells.begin(agent, seeds, *cells.hypers("td3", "ou", warmup=2))
+    noises = []
+    for step in range(1, 15):
+        seen = cells.seen(seeds, step)
+        before = np.asarray(state.learner.strategy.noise)
+        state, reply = agent.tick(state, seen, step)
+        noise = np.asarray(state.learner.strategy.noise)
+        bare = np.asarray(state.action.bare)
+        np.testing.assert_allclose(reply.executed, np.clip(bare + noise[:, 0], -1, 1), rtol=1e-5)
+        noises.append(noise)
+        for lane in range(2):
+            drawn_back = 0.0 if seen.ended[lane] else 0.85 * before[lane]
+            pushed = (noise[lane] - drawn_back) / 0.2
+            assert (np.abs(pushed) < 5).all()  # σ ε, and no more
+    assert np.abs(noises[-1][0] - noises[-1][1]).min() > 0
+    assert agent.strategy.smooths is False
+    assert isinstance(cells.hypers("td3", "ou")[0], td3.Hyper)

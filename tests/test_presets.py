@@ -1,0 +1,222 @@
+"""The presets: every algorithm on every task of the paper, to the number."""
+
+import dataclasses
+import importlib
+import itertools
+import json
+import tomllib
+from importlib import resources
+from typing import ClassVar
+
+import jax
+import numpy as np
+import pytest
+
+from discover_rl import agent, config, training
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.config import preset, resolve
+from discover_rl.envs import make
+from discover_rl.policy import load_policy
+from discover_rl.strategies import STRATEGIES
+
+MUJOCO = (
+    *("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Swimmer", "Walker2d"),
+    *("Reacher", "InvertedPendulum", "InvertedDoublePendulum"),
+)
+TASKS = [f"{kind}-v5" for kind in MUJOCO] + ["BipedalWalker-v3", "LunarLanderContinuous-v3"]
+CELLS = list(itertools.product(ALGORITHMS, TASKS))
+
+ALL = {"gamma": 0.99, "decay": 0.0, "replay_size": 1_000_000, "train_every": 1, "updates": 1}
+EVERYWHERE = {
+    "ddpg": ALL
+    | {"tau": 1e-3, "actor_lr": 1e-4, "critic_lr": 1e-3, "batch_size": 64, "hidden": [400, 300]}
+    | {"weight_decay": 0.01, "normalise": True, "warmup": 10_000},
+    "sac": ALL
+    | {"tau": 5e-3, "actor_lr": 3e-4, "critic_lr": 3e-4, "batch_size": 256, "hidden": [256, 256]}
+    | {"temperature": 1.0, "temperature_lr": 3e-4, "target_entropy": -1.0, "warmup": 10_000}
+    | {"learn_temperature": True, "reward_scale": 1.0, "target_period": 1, "behaviour": "sample"},
+    "td3": ALL
+    | {"tau": 5e-3, "actor_lr": 3e-4, "critic_lr": 3e-4, "batch_size": 256, "hidden": [256, 256]}
+    | {"smoothing": 0.2, "smoothing_clip": 0.5, "delay": 2, "warmup": 25_000},
+}
+FAST = {"actor_lr": 7.3e-4, "critic_lr": 7.3e-4, "temperature_lr": 7.3e-4}
+HERE = {
+    ("sac", "Swimmer"): {"gamma": 0.9999},
+    ("sac", "BipedalWalker"): FAST | {"gamma": 0.98, "tau": 0.02, "train_every": 64, "updates": 64},
+    ("sac", "LunarLanderContinuous"): FAST | {"tau": 0.01, "decay": 1.0},
+    **{
+        (algorithm, kind): {"warmup": 1_000}
+        for algorithm in ("ddpg", "sac")
+        for kind in ("HumanoidStandup", "Reacher", "InvertedPendulum", "InvertedDoublePendulum")
+    },
+}
+
+
+def settings_of(task, algorithm, overrides=None, strategy="none"):
+    """The algorithm's own settings, as the record has them."""
+    (run,) = resolve(task, algorithm, strategy, 1_000_000, 1, overrides or {})
+    settings = run.to_json()["settings"]
+    return {name: value for name, value in settings.items() if "." not in name}
+
+
+def entries_of(algorithm):
+    file = resources.files("discover_rl") / "presets" / f"{algorithm}.toml"
+    return tomllib.loads(file.read_text())["preset"]
+
+
+def defaults_of(algorithm):
+    return importlib.import_module(f"discover_rl.algorithms.{algorithm}").Hyper()
+
+
+# The numbers
+
+
+@pytest.mark.parametrize(("algorithm", "task"), CELLS)
+def test_the_settings_are_the_papers(algorithm, task):
+    kind = task.rpartition("-v")[0]
+    expected = EVERYWHERE[algorithm] | HERE.get((algorithm, kind), {})
+    for strategy in STRATEGIES:
+        assert settings_of(task, algorithm, strategy=strategy) == expected
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), list(itertools.product(ALGORITHMS, MUJOCO)))
+def test_version_4_of_a_task_has_the_preset_of_version_5(algorithm, kind):
+    assert preset(algorithm, f"{kind}-v4") == preset(algorithm, f"{kind}-v5") != {}
+    assert settings_of(f"{kind}-v4", algorithm) == settings_of(f"{kind}-v5", algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_task_outside_the_paper_has_the_defaults_and_a_short_warmup(algorithm):
+    expected = json.loads(json.dumps(dataclasses.asdict(defaults_of(algorithm))))
+    assert settings_of("Pendulum-v1", algorithm) == expected | {"warmup": 1_000}
+
+
+# Which goes before which
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "task", "name", "default", "own", "wish"),
+    [
+        ("sac", "Swimmer-v5", "gamma", 0.99, 0.9999, 0.5),
+        ("sac", "BipedalWalker-v3", "updates", 1, 64, 2),
+        ("sac", "LunarLanderContinuous-v3", "decay", 0.0, 1.0, 0.25),
+        ("sac", "Hopper-v5", "warmup", 1_000, 10_000, 1_000),
+        ("ddpg", "Hopper-v5", "warmup", 1_000, 10_000, 25_000),
+    ],
+)
+def test_the_user_goes_before_the_task_and_the_task_before_the_default(
+    algorithm, task, name, default, own, wish
+):
+    assert getattr(defaults_of(algorithm), name) == default
+    preset_alone = settings_of(task, algorithm)
+    assert preset_alone[name] == own
+    # The wish changes what it names, and no other setting of the task.
+    assert settings_of(task, algorithm, {name: wish}) == preset_alone | {name: wish}
+    assert settings_of(task, algorithm, {name: str(wish)}) == preset_alone | {name: wish}
+
+
+def test_a_sweep_goes_before_the_task_too():
+    runs = resolve("Swimmer-v5", "sac", "none", 10, 1, {"gamma": [0.9, 0.99], "tau": "0.1,0.2"})
+    assert {run.hyper.gamma for run in runs} == {0.9, 0.99}
+    assert {run.hyper.tau for run in runs} == {0.1, 0.2}
+
+
+# The files
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_entry_says_where_it_is_from_and_whom_it_is_for(algorithm):
+    known = {field.name for field in dataclasses.fields(defaults_of(algorithm))}
+    for entry in entries_of(algorithm):
+        assert entry.keys() <= {"source", "tasks", "set"}
+        assert entry["source"].strip()
+        assert entry["set"].keys() <= known
+        tasks = entry.get("tasks", [])
+        assert set(tasks) <= {task.rpartition("-v")[0] for task in TASKS}
+        assert len(set(tasks)) == len(tasks)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_line_of_a_preset_reaches_a_task(algorithm):
+    """No entry is undone by later ones for every task it is for."""
+    entries = entries_of(algorithm)
+    decides: dict[tuple[str, str], int] = {}  # (task, setting) → the entry it gets it from
+    for number, entry in enumerate(entries):
+        for kind in entry.get("tasks", [*(t.rpartition("-v")[0] for t in TASKS), "Any"]):
+            decides |= {(kind, name): number for name in entry["set"]}
+    reaching = {(number, name) for (_, name), number in decides.items()}
+    assert reaching == {(i, name) for i, entry in enumerate(entries) for name in entry["set"]}
+    for (kind, name), number in decides.items():
+        assert preset(algorithm, f"{kind}-v9")[name] == entries[number]["set"][name]
+
+
+def test_every_algorithm_has_presets_and_every_presets_file_an_algorithm():
+    files = (resources.files("discover_rl") / "presets").iterdir()
+    assert {file.name for file in files} == {f"{name}.toml" for name in ALGORITHMS}
+
+
+# On the real tasks
+
+
+class Early(training.Observer):
+    """Keeps the policy as it was before anything was learned."""
+
+    def __init__(self, out):
+        self.out = out
+
+    def stepped(self, step):
+        if step == 1:
+            self.policy = load_policy(self.out)
+
+
+def cell_of(number: int) -> tuple[str, str, str]:
+    """Every algorithm meets every strategy on three tasks."""
+    algorithm, task = CELLS[number]
+    place = TASKS.index(task) + list(ALGORITHMS).index(algorithm)
+    return algorithm, task, list(STRATEGIES)[place % len(STRATEGIES)]
+
+
+class Hasty:
+    """JAX for programs of many shapes that each run a few times: less time to make them fast."""
+
+    options: ClassVar = {
+        "xla_backend_optimization_level": 0,
+        "xla_llvm_disable_expensive_passes": True,
+    }
+
+    def jit(self, function, **rest):
+        return jax.jit(function, compiler_options=self.options, **rest)
+
+    def __getattr__(self, name):
+        return getattr(jax, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "task", "strategy"), [cell_of(i) for i in range(len(CELLS))])
+def test_every_algorithm_trains_on_every_task_with_networks_of_the_real_size(
+    tmp_path, monkeypatch, algorithm, task, strategy
+):
+    monkeypatch.setattr(agent, "jax", Hasty())
+    rounds = 1 if settings_of(task, algorithm)["train_every"] > 1 else 6
+    steps = 20 + rounds * settings_of(task, algorithm)["train_every"] + 1
+    overrides = {"warmup": 20, "eval.episodes": 1, "eval.max_steps": 20}
+    (run,) = config.resolve(task, algorithm, strategy, steps, 1, overrides)
+    early = Early(tmp_path)
+    (record,) = training.train([run], tmp_path, early).values()
+    assert record.done
+    assert [line["step"] for line in record.lines[1:]] == [0, steps]  # and no event
+    report = record.evaluations[-1]["report"]
+    assert None not in report.values(), report
+    policy, env = load_policy(tmp_path), make(task)
+    assert policy.net["layer0"]["weight"].shape == (
+        policy.spec.observation_size,
+        EVERYWHERE[algorithm]["hidden"][0],
+    )
+    before, after = early.policy.net["head"]["weight"], policy.net["head"]["weight"]
+    assert np.abs(after - before).max() > 0
+    obs, _ = env.reset(seed=1)
+    for _ in range(5):
+        action, _ = policy.predict(obs)
+        assert env.action_space.contains(action)
+        obs, *_ = env.step(action)
+    env.close()
