@@ -9,10 +9,10 @@ demo: $(READY)  ## train TD3 with and without DISCOVER on a small task and draw 
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## the tests, all but the slow ones
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 slow: $(READY)  ## the slow tests: learning, and every cell of the matrix
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -89,15 +89,16 @@ class Agent:
     # From here on: one lane.
 
     def _init(self, seed: Array, hyper: Any, strategy_hyper: Any) -> State:
-        learner = self.algorithm.init(self._key(seed, 0, Stream.INIT), hyper, strategy_hyper)
+        learner = self.algorithm.init(streams(seed, 0)[Stream.INIT], hyper, strategy_hyper)
         nothing = jnp.zeros(self.spec.action_size)
         memory = replay.init(self.capacity, self.spec.observation_size, self.spec.action_size)
         return State(seed, learner, memory, Action(nothing, nothing))
 
     def _enter(self, state: State, obs: Array, fresh: Array, step: Array) -> State:
         """Where `fresh`, an episode starts at `obs` and the next action is chosen there."""
+        keys = streams(state.seed, step)
         memory = replay.enter(state.replay, obs, fresh)
-        learner, action = self._act(self._begin(state, fresh, step), state.seed, obs, step)
+        learner, action = self._act(self._begin(state.learner, fresh, keys), obs, keys, step)
         chosen = learner, action
         kept = state.learner, state.action
         learner, action = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), chosen, kept)
@@ -106,13 +107,14 @@ class Agent:
     def _tick(
         self, updates: tuple[Update, ...], state: State, seen: Seen, step: Array
     ) -> tuple[State, Reply]:
+        keys = streams(state.seed, step)
         memory = replay.insert(state.replay, state.action, seen)
-        learner = self._begin(state, seen.ended, step)
+        learner = self._begin(state.learner, seen.ended, keys)
         losses = Losses()
         if updates:
-            key = self._key(state.seed, step, Stream.LEARN)
-            learner, losses = self._learn(updates, learner, memory, key, step / self.steps)
-        learner, action = self._act(learner, state.seed, seen.obs, step)
+            progress = step / self.steps
+            learner, losses = self._learn(updates, learner, memory, keys[Stream.LEARN], progress)
+        learner, action = self._act(learner, seen.obs, keys, step)
         watched = (seen.next_obs, seen.reward, *losses, action.executed)
         finite = jnp.stack([jnp.isfinite(jnp.asarray(value)).all() for value in watched])
         bad = jnp.where(finite.all(), -1, jnp.argmin(finite))
@@ -146,23 +148,23 @@ class Agent:
                 losses = jax.tree.map(lambda leaf: leaf[-1], each)
         return learner, losses
 
-    def _begin(self, state: State, fresh: Array, step: Array) -> Any:
-        begun = self.algorithm.begin(state.learner, self._key(state.seed, step, Stream.BEGIN))
-        return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, state.learner)
+    def _begin(self, learner: Any, fresh: Array, keys: Any) -> Any:
+        begun = self.algorithm.begin(learner, keys[Stream.BEGIN])
+        return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, learner)
 
-    def _act(self, learner: Any, seed: Array, obs: Array, step: Array) -> tuple[Any, Action]:
-        noise = self.algorithm.draw(self._key(seed, step, Stream.ACT))
-        return self.algorithm.act(learner, obs, noise, step)
+    def _act(self, learner: Any, obs: Array, keys: Any, step: Array) -> tuple[Any, Action]:
+        return self.algorithm.act(learner, obs, self.algorithm.draw(keys[Stream.ACT]), step)
 
     def _report(self, state: State, step: Array) -> dict[str, Array]:
         """Diagnostics on a fresh batch; changes nothing, costs the ticks nothing."""
-        sample_key, key = random.split(self._key(state.seed, step, Stream.REPORT))
+        sample_key, key = random.split(streams(state.seed, step)[Stream.REPORT])
         batch = replay.sample(state.replay, sample_key, REPORT_BATCH)
         return self.algorithm.report(state.learner, batch, key)
 
-    @staticmethod
-    def _key(seed: Array, step: Array | int, stream: Stream) -> Any:
-        return random.split(random.fold_in(random.key(seed), step), len(Stream))[stream]
+
+def streams(seed: Array, step: Array | int) -> Any:
+    """A lane's keys at a step, one for each Stream."""
+    return random.split(random.fold_in(random.key(seed), step), len(Stream))
 
 
 def repeats(updates: tuple[Update, ...]) -> list[tuple[tuple[Update, ...], int]]:

@@ -1,7 +1,7 @@
 """Tests run stricter than users do: a broadcast that changes a rank raises, warnings are errors.
 
-Compiling is what costs, so programs are kept on disk: tests, workers and the processes that tests
-start share what one of them has compiled.
+Compiling is what costs, so the compiler is told not to try hard, and programs are kept on disk:
+tests, workers and the processes that tests start share what one of them has compiled.
 """
 
 import os
@@ -12,3 +12,6 @@ from pathlib import Path
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "discover_rl-programs")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)

@@ -30,7 +30,11 @@ def test_what_repeats_is_found(updates, parts):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "settings"), [("sac", {"updates": 2}), ("td3", {"updates": 4, "delay": 2})]
+    ("algorithm", "settings"),
+    [
+        ("sac", {"updates": 2}),
+        pytest.param("td3", {"updates": 4, "delay": 2}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_loop_of_updates_is_one_after_the_other(monkeypatch, algorithm, settings):
     seeds = [5, 1]

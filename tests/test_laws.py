@@ -21,6 +21,7 @@ CELLS = [
     for cell in itertools.product(ALGORITHMS, STRATEGIES)
 ]
 SEEDS = [5, 1, 8]
+LANES = len(SEEDS)
 STEPS = 16
 
 pytestmark = pytest.mark.parametrize("cell", CELLS)
@@ -32,14 +33,15 @@ def test_the_sample_has_every_algorithm_and_every_strategy(cell):
 
 
 @functools.cache
-def agent_of(cell):
+def agent_of(cell, lanes=LANES):
+    del lanes  # an agent for each number of lanes, so that it has one shape of everything
     return cells.build(*cell)
 
 
 @functools.cache
 def outcome(cell, seeds=tuple(SEEDS)):
     """The state after a few steps of learning, on the host, and the actions on the way."""
-    agent = agent_of(cell)
+    agent = agent_of(cell, len(seeds))
     state, actions = cells.run(agent, cells.begin(agent, seeds, *cells.hypers(*cell)), seeds, STEPS)
     return jax.device_get(state), actions
 
@@ -79,9 +81,9 @@ def test_learning_moves_the_actor_and_the_critics(cell):
 
 
 def test_nothing_is_compiled_twice(cell):
-    agent = cells.build(*cell)
-    state = cells.begin(agent, SEEDS, *cells.hypers(*cell))
-    cells.run(agent, state, SEEDS, STEPS)
+    agent = agent_of(cell)
+    for _ in range(2):
+        cells.run(agent, cells.begin(agent, SEEDS, *cells.hypers(*cell)), SEEDS, STEPS)
     programs = {agent._ticks(agent.due(step)) for step in range(1, STEPS)}
     assert len(programs) > 1  # without and with learning, at least
     assert [program._cache_size() for program in programs] == [1] * len(programs)

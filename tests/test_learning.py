@@ -1,13 +1,9 @@
 """Whole runs that must learn. Slow."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import discover_rl
-from discover_rl.algorithms import ALGORITHMS
-from discover_rl.strategies import STRATEGIES
 from discover_rl.training import Observer
 
 SMALL = {"hidden": (64, 64), "batch_size": 128, "actor_lr": 1e-3, "critic_lr": 1e-3}
@@ -19,8 +15,15 @@ SETTINGS = {
 }
 
 
+# A minute each, so not every pair.
+CELLS = [
+    *[("td3", "none"), ("td3", "gaussian"), ("td3", "ou"), ("td3", "discover")],
+    *[("ddpg", "gaussian"), ("ddpg", "discover"), ("sac", "none"), ("sac", "discover")],
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "strategy"), itertools.product(ALGORITHMS, STRATEGIES))
+@pytest.mark.parametrize(("algorithm", "strategy"), CELLS)
 def test_pendulum_is_solved_within_15000_steps(tmp_path, algorithm, strategy):
     results = discover_rl.train(
         "Pendulum-v1",

@@ -37,14 +37,14 @@ def process(hyper: ou.Hyper, steps: int, paths: int, warm: int = 0):
 )
 def test_stationary_variance_and_autocorrelation(theta, dt, sigma, stationary):
     settled = int(8 / (theta * dt))  # e⁻⁸ of the start is left
-    shifts = process(ou.Hyper(theta=theta, dt=dt, sigma=sigma), settled + 40, 4000)[:, settled:]
-    np.testing.assert_allclose(shifts[:, -1].std(0), stationary, rtol=0.04)
-    np.testing.assert_allclose(shifts[:, -1].mean(0), 0.0, atol=4 * stationary / np.sqrt(4000))
+    shifts = process(ou.Hyper(theta=theta, dt=dt, sigma=sigma), settled + 40, 2000)[:, settled:]
+    np.testing.assert_allclose(shifts[:, -1].std(0), stationary, rtol=0.06)
+    np.testing.assert_allclose(shifts[:, -1].mean(0), 0.0, atol=4 * stationary / np.sqrt(2000))
     for lag in (1, 5, 20):
         correlation = np.corrcoef(shifts[:, 0, 0], shifts[:, lag, 0])[0, 1]
-        assert correlation == pytest.approx((1 - theta * dt) ** lag, abs=0.05)
+        assert correlation == pytest.approx((1 - theta * dt) ** lag, abs=0.08)
     across = np.corrcoef(shifts[:, 0, 0], shifts[:, 0, 1])[0, 1]
-    assert abs(across) < 0.06
+    assert abs(across) < 0.08
 
 
 def test_an_episode_starts_at_zero_and_warm_up_adds_nothing():

@@ -6,13 +6,11 @@ import itertools
 import json
 import tomllib
 from importlib import resources
-from typing import ClassVar
 
-import jax
 import numpy as np
 import pytest
 
-from discover_rl import agent, config, training
+from discover_rl import config, training
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.config import preset, resolve
 from discover_rl.envs import make
@@ -176,27 +174,11 @@ def cell_of(number: int) -> tuple[str, str, str]:
     return algorithm, task, list(STRATEGIES)[place % len(STRATEGIES)]
 
 
-class Hasty:
-    """JAX for programs of many shapes that each run a few times: less time to make them fast."""
-
-    options: ClassVar = {
-        "xla_backend_optimization_level": 0,
-        "xla_llvm_disable_expensive_passes": True,
-    }
-
-    def jit(self, function, **rest):
-        return jax.jit(function, compiler_options=self.options, **rest)
-
-    def __getattr__(self, name):
-        return getattr(jax, name)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "task", "strategy"), [cell_of(i) for i in range(len(CELLS))])
 def test_every_algorithm_trains_on_every_task_with_networks_of_the_real_size(
-    tmp_path, monkeypatch, algorithm, task, strategy
+    tmp_path, algorithm, task, strategy
 ):
-    monkeypatch.setattr(agent, "jax", Hasty())
     rounds = 1 if settings_of(task, algorithm)["train_every"] > 1 else 6
     steps = 20 + rounds * settings_of(task, algorithm)["train_every"] + 1
     overrides = {"warmup": 20, "eval.episodes": 1, "eval.max_steps": 20}
