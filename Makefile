@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+# Tests compile without trying hard, but for these, which see the programs that users run.
+AS_SHIPPED := tests/test_learning.py tests/test_training.py
 
 .PHONY: demo test slow lint types check clean
 
@@ -12,7 +14,8 @@ test: $(READY)  ## the tests, all but the slow ones
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 slow: $(READY)  ## the slow tests: learning, and every cell of the matrix
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(addprefix --ignore=,$(AS_SHIPPED))
+	XLA_FLAGS= $(BIN)/python -m pytest -n 2 -m slow $(AS_SHIPPED)
 
 lint: $(READY)
 	$(BIN)/ruff check .

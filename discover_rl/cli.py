@@ -151,7 +151,9 @@ def _describe(name: str) -> None:
         for field in dataclasses.fields(cls):
             default = field.default
             text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
-            typer.echo(f"  {prefix + field.name:<27} {text:<9} {field.metadata['help']}")
+            words = "|".join(field.metadata["choices"])
+            said = field.metadata["help"] + (f" ({words})" if words else "")
+            typer.echo(f"  {prefix + field.name:<27} {text:<9} {said}")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -41,6 +41,9 @@ class Env:
     reward_delay: int = setting(
         1, "Steps over which training rewards are summed before they are paid.", low=1
     )
+    limit_terminates: bool = setting(
+        False, "Learn from a time limit as from a termination (on: as the authors' TD3 and DDPG)."
+    )
 
 
 @dataclass(frozen=True)

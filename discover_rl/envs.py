@@ -38,8 +38,8 @@ def make(task: str) -> gymnasium.Env:
     except (gymnasium.error.Error, ImportError, ValueError) as error:
         if successor := _successor(name):
             raise UserError(
-                f"{task} needs a MuJoCo or Gym that no longer installs; use {successor} instead, "
-                "whose returns are not the same one to one."
+                f"{task} no longer exists; use {successor} instead, whose returns are not the same "
+                "one to one."
             ) from error
         reason = " ".join(str(error).split())
         if name in gymnasium.registry:
@@ -139,8 +139,15 @@ class Episode(NamedTuple):
 class Lanes:
     """One environment per lane, stepped together; a new episode follows an ended one at once."""
 
-    def __init__(self, task: str, seeds: Sequence[int], reward_delay: int = 1):
-        self.task, self.seeds, self.reward_delay = task, tuple(seeds), reward_delay
+    def __init__(
+        self,
+        task: str,
+        seeds: Sequence[int],
+        reward_delay: int = 1,
+        limit_terminates: bool = False,
+    ):
+        self.task, self.seeds = task, tuple(seeds)
+        self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
         self.envs = [delayed(make(task), reward_delay) for _ in seeds]
         self.spec = spec_of(self.envs[0])
         lanes, size = len(self.envs), self.spec.observation_size
@@ -169,7 +176,8 @@ class Lanes:
             raw, gain, done, cut, _ = self.envs[lane].step(boxed[lane])
             self._actions[lane].append(actions[lane])
             next_obs[lane] = self.obs[lane] = self._observe(lane, raw, gain)
-            reward[lane], terminated[lane], ended[lane] = gain, done, done or cut
+            reward[lane], ended[lane] = gain, done or cut
+            terminated[lane] = done or (cut and self.limit_terminates)
             if ended[lane]:
                 self.begin(lane)
         # A copy, because the device may still be reading when the next step writes.

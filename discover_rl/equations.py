@@ -34,24 +34,38 @@ def squash(mean: Array, deviation: Array, noise: Array) -> tuple[Array, Array]:
 
 
 class Moments(NamedTuple):
-    """Mean and variance of all observations so far, found in one pass."""
+    """Mean and variance of all observations so far, found in one pass.
+
+    After a million of them a new one moves the mean by less than its last digit, so what rounding
+    takes from each sum is kept and added the next time (Kahan).
+    """
 
     seen: Array  # () how many
     mean: Array  # (observation,)
     variance: Array  # (observation,)
+    lost: tuple[Array, Array]  # of mean and variance, by rounding
 
 
 def no_moments(size: int) -> Moments:
-    return Moments(jnp.zeros(()), jnp.zeros(size), jnp.zeros(size))
+    zeros = jnp.zeros(size)
+    return Moments(jnp.zeros(()), zeros, zeros, (zeros, zeros))
 
 
 def observe(moments: Moments, x: Array) -> Moments:
     """One observation more, by Welford's recursion."""
     seen = moments.seen + 1.0
     before = x - moments.mean
-    mean = moments.mean + before / seen
-    variance = moments.variance + (before * (x - mean) - moments.variance) / seen
-    return Moments(seen, mean, variance)
+    mean, mean_lost = _add(moments.mean, before / seen, moments.lost[0])
+    change = (before * (x - mean) - moments.variance) / seen
+    variance, variance_lost = _add(moments.variance, change, moments.lost[1])
+    return Moments(seen, mean, variance, (mean_lost, variance_lost))
+
+
+def _add(total: Array, change: Array, lost: Array) -> tuple[Array, Array]:
+    """The sum, and what rounding has taken from it."""
+    wanted = change - lost
+    new = total + wanted
+    return new, (new - total) - wanted
 
 
 def deviation(moments: Moments) -> Array:

@@ -11,6 +11,7 @@ nothing; so a run that was killed and resumed is, bit for bit, the one that was 
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -150,7 +151,7 @@ class Cohort:
         self.runs, self.out, self.observer = list(runs), out, observer
         self.records = [records[run.name] for run in runs]
         self.alive = np.ones(len(runs), bool)
-        self.lanes = Lanes(first.task, seeds, first.env.reward_delay)
+        self.lanes = Lanes(first.task, seeds, **dataclasses.asdict(first.env))
         self.evaluator = Evaluator(first.task, seeds, first.eval.episodes, first.eval.max_steps)
         self.agent = Agent(
             self.lanes.spec,

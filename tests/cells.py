@@ -10,6 +10,7 @@ from discover_rl.agent import Agent, stack
 from discover_rl.types import Algorithm, Batch, Seen, Spec, Update
 
 SPEC = Spec((3,), (2,), (-1.0, -1.0), (1.0, 1.0))
+STEPS = 1000  # how long their runs are said to be
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 8, "warmup": 4, "replay_size": 64}
 
 
@@ -24,7 +25,7 @@ def hypers(algorithm: str, strategy: str, **settings: Any):
 
 def build(algorithm: str = "td3", strategy: str = "discover", **settings: Any) -> Agent:
     hyper, strategy_hyper = hypers(algorithm, strategy, **settings)
-    return Agent(SPEC, algorithm, hyper, strategy, strategy_hyper, steps=1000)
+    return Agent(SPEC, algorithm, hyper, strategy, strategy_hyper, steps=STEPS)
 
 
 def learner(algorithm: Algorithm) -> Any:

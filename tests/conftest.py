@@ -4,13 +4,15 @@ Compiling is what costs, so the compiler is told not to try hard, and programs a
 tests, workers and the processes that tests start share what one of them has compiled.
 """
 
+import getpass
 import os
 import tempfile
 from pathlib import Path
 
 # In the environment, not in jax.config, so that the processes which tests start inherit it.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "discover_rl-programs")
+PROGRAMS = Path(tempfile.gettempdir()) / f"discover_rl-programs-{getpass.getuser()}"
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROGRAMS)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"

@@ -70,7 +70,7 @@ MISTAKES = {
         "seeds must be how many (at least 1), or a list without repetition."
     ),
     "train Hopper-v2": (
-        "Hopper-v2 needs a MuJoCo or Gym that no longer installs; use Hopper-v5 instead, whose "
+        "Hopper-v2 no longer exists; use Hopper-v5 instead, whose "
         "returns are not the same one to one."
     ),
     "train CartPole-v1": "CartPole-v1 has Discrete actions; a Box of continuous ones is needed.",
@@ -148,7 +148,7 @@ def test_list_shows_every_setting_with_its_default_and_a_sentence(capfd):
     assert discover("list", "td3") == 0
     lines = [line.split() for line in capfd.readouterr().out.splitlines()]
     shown = {name: value for name, value, *sentence in lines[1:] if sentence[-1].endswith(".")}
-    (run,) = config.resolve("Hopper-v5", "td3", "none", 1, 1, {})
+    (run,) = config.resolve("Pendulum-v1", "td3", "none", 1, 1, {})
     expected = run.to_json()["settings"] | {"hidden": "256,256", "eval.every": 0}
     assert shown == {name: str(value) for name, value in expected.items()}
     assert discover("list", "discover") == 0

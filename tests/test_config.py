@@ -1,10 +1,7 @@
 """From a request to runs: defaults, presets, the user; sweeps; cohorts."""
 
 import json
-import tomllib
-from importlib import resources
 
-import gymnasium
 import pytest
 
 from discover_rl.algorithms import ALGORITHMS
@@ -33,7 +30,7 @@ def refusal(overrides=None, **request) -> str:
 
 
 def test_the_user_goes_before_the_preset_and_the_preset_before_the_default():
-    assert Hyper().warmup == 25_000
+    assert Hyper().warmup == 1_000
     assert runs_of()[0].hyper.warmup == 1_000
     assert runs_of(task="Hopper-v5")[0].hyper.warmup == 25_000
     for task in ("Pendulum-v1", "Hopper-v5"):
@@ -41,35 +38,16 @@ def test_the_user_goes_before_the_preset_and_the_preset_before_the_default():
     assert runs_of({"warmup": 7})[0].hyper == Hyper(warmup=7)
 
 
-@pytest.mark.parametrize("task", PAPER_TASKS)
-def test_tasks_of_the_paper_have_its_warmup(task):
-    assert preset("td3", task)["warmup"] == 25_000
-
-
 @pytest.mark.parametrize(
     "task", ["Pendulum-v1", "Pusher-v5", "MountainCarContinuous-v0", "Ants-v5"]
 )
-def test_tasks_outside_the_paper_have_a_short_warmup(task):
-    assert preset("td3", task)["warmup"] == 1_000
+def test_tasks_outside_the_paper_have_the_defaults(task):
+    assert preset("td3", task) == {}
 
 
 @pytest.mark.parametrize("task", ["Hopper-v2", "Hopper-v4", "Hopper-v12", "Hopper"])
 def test_presets_are_for_every_version_of_a_task(task):
     assert preset("td3", task)["warmup"] == 25_000
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_preset_names_its_source_known_settings_and_tasks_that_exist(algorithm):
-    names = {spec.name for spec in gymnasium.registry.values()}
-    file = resources.files("discover_rl") / "presets" / f"{algorithm}.toml"
-    entries = tomllib.loads(file.read_text())["preset"]
-    for entry in entries:
-        assert len(entry["source"].split()) >= 3
-        assert set(entry) <= {"source", "tasks", "set"}
-        assert set(entry.get("tasks", [])) <= names
-        runs = resolve("Any-v0", algorithm, "none", 10, 1, entry["set"])
-        settings = runs[0].to_json()["settings"]
-        assert {name: settings[name] for name in entry["set"]} == entry["set"]
 
 
 # Evaluations
@@ -255,7 +233,7 @@ def test_to_json_is_fully_resolved_and_survives_json():
         "tau": 0.005,
         "actor_lr": 3e-4,
         "critic_lr": 3e-4,
-        "decay": 0.0,
+        "lr_decay": 0.0,
         "batch_size": 256,
         "replay_size": 1_000_000,
         "warmup": 1000,
@@ -272,6 +250,7 @@ def test_to_json_is_fully_resolved_and_survives_json():
         "strategy.acts": True,
         "strategy.subtracts": False,
         "env.reward_delay": 1,
+        "env.limit_terminates": False,
         "eval.every": 1000,
         "eval.episodes": 2,
         "eval.max_steps": 10_000,

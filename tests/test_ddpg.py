@@ -8,10 +8,10 @@ from jax import random
 
 from discover_rl import networks
 from discover_rl.algorithms import ddpg
-from discover_rl.equations import Moments, deviation, no_moments, observe
+from discover_rl.equations import deviation, no_moments, observe
 from discover_rl.policy import Policy
 from discover_rl.strategies import discover, none
-from discover_rl.types import Form, Strategy, Update
+from discover_rl.types import Form, Nudge, Strategy, Update
 from tests import cells
 from tests.reference import Adam, backward, forward, layers, tanh_slopes
 
@@ -47,7 +47,9 @@ def test_updates_equal_numpy(lam):
     hp = ddpg.Hyper(**{**cells.SMALL, **RATES})
     strategy = discover.make(cells.SPEC, hyper, ddpg.blueprint(cells.SPEC, hp))
     algorithm, state = learner(strategy, hyper, **RATES)
-    moments = Moments(jnp.float32(9), jnp.asarray([1.0, -2.0, 0.5]), jnp.asarray([4.0, 0.25, 1.0]))
+    moments = state.moments._replace(
+        mean=jnp.asarray([1.0, -2.0, 0.5]), variance=jnp.asarray([4.0, 0.25, 1.0])
+    )
     state = state._replace(moments=moments)
     learn = cells.learner(algorithm)
 
@@ -137,9 +139,20 @@ def test_moments_equal_numpy_in_one_pass():
     moments, _ = jax.lax.scan(lambda m, x: (observe(m, x), ()), no_moments(3), rows)
     exact = rows.astype(np.float64)
     assert float(moments.seen) == len(rows)
-    np.testing.assert_allclose(moments.mean, exact.mean(0), rtol=1e-5, atol=1e-4)
-    np.testing.assert_allclose(moments.variance, exact.var(0), rtol=1e-3)
-    np.testing.assert_allclose(deviation(moments), exact.std(0), rtol=1e-3)
+    np.testing.assert_allclose(moments.mean, exact.mean(0), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(moments.variance, exact.var(0), rtol=1e-5)
+    np.testing.assert_allclose(deviation(moments), np.sqrt(exact.var(0) + 1e-8), rtol=1e-5)
+
+
+def test_moments_stay_exact_over_a_million_observations_that_drift():
+    """A plain float32 mean stands still long before: each step is less than its last digit."""
+    g = np.random.default_rng(0)
+    drift = np.linspace(100.0, 101.0, 1_000_000)[:, None]
+    rows = (drift + 0.5 * g.normal(size=(1_000_000, 1))).astype(np.float32)
+    moments, _ = jax.lax.scan(lambda m, x: (observe(m, x), ()), no_moments(1), rows)
+    exact = rows.astype(np.float64)
+    np.testing.assert_allclose(moments.mean, exact.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(moments.variance, exact.var(0), rtol=1e-4)
 
 
 def test_every_observation_that_is_acted_upon_counts_once():
@@ -180,6 +193,22 @@ def test_without_normalisation_there_are_no_statistics():
     algorithm, state = learner(normalise=False)
     assert state.moments == ()
     assert "input" not in algorithm.greedy(state).net
+
+
+def test_target_actions_leave_the_box_only_if_told_to():
+    """With a shift of 5, Q′ is asked at the box's edge, or far outside of it."""
+    strategy = Strategy(
+        expect=lambda state, view, obs, key, role: Nudge(view.params["net"], shift=5.0)
+    )
+    for clipped in (True, False):
+        algorithm, state = learner(strategy, clip_target=clipped, normalise=False)
+        batch = jax.tree.map(jnp.asarray, cells.batch()._replace(terminated=np.zeros(32, bool)))
+        action = jnp.tanh(networks.apply(state.actor["net"], batch.next_obs)) + 5.0
+        action = jnp.clip(action, -1, 1) if clipped else action
+        y = batch.reward + 0.99 * ddpg.q_value(state.critics, batch.next_obs, action)[0]
+        values = ddpg.q_value(state.critics, batch.obs, batch.executed)[0]
+        told = jax.jit(algorithm.report)(state, batch, random.key(0))
+        assert float(told["td_error"]) == pytest.approx(float(jnp.abs(y - values).mean()), rel=1e-5)
 
 
 def test_every_update_steps_actor_and_targets():

@@ -215,14 +215,22 @@ def test_as_the_authors_code_does_the_loss_takes_the_targets_direction_off():
     np.testing.assert_allclose(theirs.critic, untouched.critic, rtol=1e-6)
 
 
-def test_lambda_zero_without_smoothing_is_greedy_without_smoothing():
+@pytest.mark.parametrize(
+    ("algorithm", "unsmoothed"),
+    [
+        ("td3", {"smoothing": 0.0}),
+        pytest.param("ddpg", {}, marks=pytest.mark.slow),
+        pytest.param("sac", {}, marks=pytest.mark.slow),
+    ],
+)
+def test_lambda_zero_without_smoothing_is_greedy_without_smoothing(algorithm, unsmoothed):
     seeds = [0, 1]
-    greedy = cells.build(strategy="none", smoothing=0.0)
-    hypers = cells.hypers("td3", "none", smoothing=0.0)
+    greedy = cells.build(algorithm, "none", **unsmoothed)
+    hypers = cells.hypers(algorithm, "none", **unsmoothed)
     state, actions = cells.run(greedy, cells.begin(greedy, seeds, *hypers), seeds, 30)
     settings = {"strategy_lam": 0.0, "strategy_target_smoothing": False}
-    agent = cells.build(strategy="discover", **settings)
-    begun = cells.begin(agent, seeds, *cells.hypers("td3", "discover", **settings))
+    agent = cells.build(algorithm, "discover", **settings)
+    begun = cells.begin(agent, seeds, *cells.hypers(algorithm, "discover", **settings))
     directed, same_actions = cells.run(agent, begun, seeds, 30)
     np.testing.assert_allclose(actions, same_actions, rtol=1e-5, atol=1e-6)
     cells.assert_close(state.learner.critics, directed.learner.critics, 1e-5)

@@ -228,3 +228,13 @@ def test_what_is_said_to_be_had_again_goes_on_alike(steps):
         return
     for mine, theirs in zip(acting(lanes, 200, 5), acting(again, 200, 5), strict=True):
         assert_same(mine, theirs)
+
+
+@pytest.mark.parametrize("limit_terminates", [False, True])
+def test_a_time_limit_is_learned_from_as_a_termination_only_if_told_so(limit_terminates):
+    lanes = Lanes("Truncates-v0", [0], limit_terminates=limit_terminates)
+    lanes.begin(0)
+    seen = [lanes.step(np.zeros((1, 2), np.float32), ONE) for _ in range(6)]
+    assert [bool(s.ended[0]) for s in seen] == [False, False, True] * 2
+    assert [bool(s.terminated[0]) for s in seen] == [False, False, limit_terminates] * 2
+    lanes.close()

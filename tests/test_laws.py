@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from discover_rl.agent import WATCHED
+from discover_rl.agent import WATCHED, Agent
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.strategies import STRATEGIES
 from discover_rl.types import Seen
@@ -115,14 +115,19 @@ def test_permuting_lanes_permutes_results(cell):
 
 
 def test_floats_are_lane_values(cell):
-    """Two lanes with different floats are the two lanes that have these floats alone."""
+    """Two lanes with different floats are the two lanes that have these floats alone.
+
+    The agent of the halved lanes is made with halved floats, so that a float which `make` had
+    built into the program would show.
+    """
     agent = agent_of(cell)
     hyper, theirs = cells.hypers(*cell)
     both = jax.tree.map(lambda value: value * 0.5, (hyper, theirs))
     mixed = cells.begin(agent, [5, 5, 5], [hyper, both[0], hyper], [theirs, both[1], theirs])
     mixed, _ = cells.run(agent, mixed, [5, 5, 5], STEPS)
-    halved = cells.begin(agent, [5, 5, 5], *both)
-    halved, _ = cells.run(agent, halved, [5, 5, 5], STEPS)
+    other = Agent(cells.SPEC, cell[0], both[0], cell[1], both[1], steps=cells.STEPS)
+    halved = cells.begin(other, [5, 5, 5], *both)
+    halved, _ = cells.run(other, halved, [5, 5, 5], STEPS)
     for lane, state in ((0, outcome(cell)[0]), (1, halved)):
         expected = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf)[lane], state.learner)
         got = jax.tree.map(lambda leaf, lane=lane: np.asarray(leaf)[lane], mixed.learner)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from discover_rl.algorithms import td3
+from discover_rl.agent import Stream, streams
 from discover_rl.strategies import ou
 from discover_rl.types import View
 from tests import cells
@@ -62,7 +62,6 @@ def test_it_is_added_to_the_action_and_starts_anew_with_an_episode_of_its_own_la
     agent = cells.build(strategy="ou", warmup=2)
     seeds = [5, 6]
     state = cells.begin(agent, seeds, *cells.hypers("td3", "ou", warmup=2))
-    noises = []
     for step in range(1, 15):
         seen = cells.seen(seeds, step)
         before = np.asarray(state.learner.strategy.noise)
@@ -70,11 +69,9 @@ def test_it_is_added_to_the_action_and_starts_anew_with_an_episode_of_its_own_la
         noise = np.asarray(state.learner.strategy.noise)
         bare = np.asarray(state.action.bare)
         np.testing.assert_allclose(reply.executed, np.clip(bare + noise[:, 0], -1, 1), rtol=1e-5)
-        noises.append(noise)
-        for lane in range(2):
+        for lane, seed in enumerate(seeds):
+            epsilon = agent.algorithm.draw(streams(seed, step)[Stream.ACT]).strategy
             drawn_back = 0.0 if seen.ended[lane] else 0.85 * before[lane]
-            pushed = (noise[lane] - drawn_back) / 0.2
-            assert (np.abs(pushed) < 5).all()  # σ ε, and no more
-    assert np.abs(noises[-1][0] - noises[-1][1]).min() > 0
+            expected = drawn_back + 0.2 * epsilon if step >= 2 else 0.0 * epsilon
+            np.testing.assert_allclose(noise[lane], expected, rtol=1e-4, atol=1e-6)
     assert agent.strategy.smooths is False
-    assert isinstance(cells.hypers("td3", "ou")[0], td3.Hyper)

@@ -24,11 +24,11 @@ MUJOCO = (
 TASKS = [f"{kind}-v5" for kind in MUJOCO] + ["BipedalWalker-v3", "LunarLanderContinuous-v3"]
 CELLS = list(itertools.product(ALGORITHMS, TASKS))
 
-ALL = {"gamma": 0.99, "decay": 0.0, "replay_size": 1_000_000, "train_every": 1, "updates": 1}
+ALL = {"gamma": 0.99, "lr_decay": 0.0, "replay_size": 1_000_000, "train_every": 1, "updates": 1}
 EVERYWHERE = {
     "ddpg": ALL
     | {"tau": 1e-3, "actor_lr": 1e-4, "critic_lr": 1e-3, "batch_size": 64, "hidden": [400, 300]}
-    | {"weight_decay": 0.01, "normalise": True, "warmup": 10_000},
+    | {"weight_decay": 0.01, "normalise": True, "clip_target": True, "warmup": 10_000},
     "sac": ALL
     | {"tau": 5e-3, "actor_lr": 3e-4, "critic_lr": 3e-4, "batch_size": 256, "hidden": [256, 256]}
     | {"temperature": 1.0, "temperature_lr": 3e-4, "target_entropy": -1.0, "warmup": 10_000}
@@ -41,7 +41,7 @@ FAST = {"actor_lr": 7.3e-4, "critic_lr": 7.3e-4, "temperature_lr": 7.3e-4}
 HERE = {
     ("sac", "Swimmer"): {"gamma": 0.9999},
     ("sac", "BipedalWalker"): FAST | {"gamma": 0.98, "tau": 0.02, "train_every": 64, "updates": 64},
-    ("sac", "LunarLanderContinuous"): FAST | {"tau": 0.01, "decay": 1.0},
+    ("sac", "LunarLanderContinuous"): FAST | {"tau": 0.01, "lr_decay": 1.0},
     **{
         (algorithm, kind): {"warmup": 1_000}
         for algorithm in ("ddpg", "sac")
@@ -97,7 +97,7 @@ def test_a_task_outside_the_paper_has_the_defaults_and_a_short_warmup(algorithm)
     [
         ("sac", "Swimmer-v5", "gamma", 0.99, 0.9999, 0.5),
         ("sac", "BipedalWalker-v3", "updates", 1, 64, 2),
-        ("sac", "LunarLanderContinuous-v3", "decay", 0.0, 1.0, 0.25),
+        ("sac", "LunarLanderContinuous-v3", "lr_decay", 0.0, 1.0, 0.25),
         ("sac", "Hopper-v5", "warmup", 1_000, 10_000, 1_000),
         ("ddpg", "Hopper-v5", "warmup", 1_000, 10_000, 25_000),
     ],

@@ -210,7 +210,7 @@ def test_updates_equal_numpy(lam):
         state, losses = learn(state, batch, key, True)
         for name, loss in expected.items():
             assert float(getattr(losses, name)) == pytest.approx(loss, rel=2e-4, abs=1e-6)
-    assert float(state.own.log) == pytest.approx(log_alpha[0][0], rel=1e-4)
+    assert float(state.extra.log) == pytest.approx(log_alpha[0][0], rel=1e-4)
     got = [layers(state.actor["net"]), pair(state.critics), pair(state.target_critics)]
     got += [layers(state.strategy.explorer), layers(state.strategy.target)]
     cells.assert_close(got, [actor, critics, old_critics, explorer, old_explorer], 5e-4)
@@ -289,13 +289,13 @@ def test_evaluation_is_the_mean():
 def test_learning_rates_fade_over_the_run():
     """With decay 1, an update half-way through is one at half the learning rates."""
     settings = {"actor_lr": 1e-2, "critic_lr": 2e-2, "temperature_lr": 3e-2}
-    algorithm, state = learner(decay=1.0, **settings)
+    algorithm, state = learner(lr_decay=1.0, **settings)
     halves = {name: rate / 2 for name, rate in settings.items()}
     other, same = learner(**halves)
     batch, key = cells.batch(), random.key(0)
     fading, _ = jax.jit(algorithm.learn, static_argnums=3)(state, batch, key, Update(), 0.5)
     halved, _ = jax.jit(other.learn, static_argnums=3)(same, batch, key, Update(), 0.5)
-    for name in ("actor", "critics", "own"):
+    for name in ("actor", "critics", "extra"):
         cells.assert_close(getattr(fading, name), getattr(halved, name), 1e-6)
     stopped, _ = jax.jit(algorithm.learn, static_argnums=3)(state, batch, key, Update(), 1.0)
     cells.assert_same(stopped.actor, state.actor)

@@ -87,8 +87,7 @@ OLD |= {"BipedalWalker-v2": "BipedalWalker-v3"}
 def test_the_papers_own_ids_are_answered_with_the_ones_to_use(old, new):
     said = refusal(old)
     assert said == (
-        f"{old} needs a MuJoCo or Gym that no longer installs; use {new} instead, whose returns "
-        "are not the same one to one."
+        f"{old} no longer exists; use {new} instead, whose returns are not the same one to one."
     )
     make(new).close()
 

@@ -110,7 +110,7 @@ def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
     [
         # Observations' statistics and a process with a memory; a temperature and rounds of updates.
         ("ddpg", "ou", {}),
-        ("sac", "discover", {"train_every": 8, "updates": 8, "decay": 1.0}),
+        ("sac", "discover", {"train_every": 8, "updates": 8, "lr_decay": 1.0}),
     ],
 )
 def test_whatever_learns_goes_on_exactly(tmp_path, algorithm, strategy, settings):

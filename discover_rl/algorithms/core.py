@@ -19,7 +19,10 @@ FORM = Form(activation="relu", squash=True)
 
 @hyper
 class Hyper:
-    """What every off-policy algorithm can be told; each has defaults of its own."""
+    """What every off-policy algorithm can be told; each has defaults of its own.
+
+    `lr_decay` acts on every field whose name ends in `_lr`.
+    """
 
     gamma: float = setting(0.99, "Discount of future reward.", low=0, high=1)
     tau: float = setting(
@@ -27,7 +30,7 @@ class Hyper:
     )
     actor_lr: float = setting(3e-4, "Learning rate of the actor and of a strategy's nets.", low=0)
     critic_lr: float = setting(3e-4, "Learning rate of the critics.", low=0)
-    decay: float = setting(
+    lr_decay: float = setting(
         0.0, "Share of the learning rates that fades, linearly, over the run.", low=0, high=1
     )
     batch_size: int = setting(256, "Transitions in a batch.", low=1)
@@ -48,7 +51,7 @@ class State(NamedTuple):
     critic_optimiser: Any
     strategy: Any
     moments: Any  # equations.Moments of observations; () where they are not normalised
-    own: Any  # what only this algorithm keeps
+    extra: Any  # what only this algorithm keeps
 
 
 class Noise(NamedTuple):
@@ -61,11 +64,6 @@ def policy(nudge: Nudge, obs: Array) -> Array:
     """π(s) + shift, the sum not clipped, of a policy that is deterministic."""
     seen = networks.with_context(obs, nudge.context)
     return networks.mean_action(FORM, nudge.net, seen) + nudge.shift
-
-
-def _own_action(nudge: Nudge, obs: Array, noise: Any) -> Array:
-    del noise
-    return policy(nudge._replace(shift=0.0), obs)
 
 
 def _adam(hp: Any) -> Optimiser:
@@ -89,16 +87,16 @@ class Core(NamedTuple):
     outputs: int = 1
     # (nudge, obs) → mean action, shifted
     policy: Callable[[Nudge, Array], Array] = policy
-    # (nudge, obs, noise) → what the policy does by itself
-    sample: Callable[[Nudge, Array, Any], Array] = _own_action
+    # (nudge, obs, noise) → what the policy does by itself; None: its mean action
+    sample: Callable[[Nudge, Array, Any], Array] | None = None
     # (key, shape of actions) → noise
     draw: Callable[[Any, tuple[int, ...]], Any] = lambda key, shape: ()
     # (net) → the network of the mean action
     mean: Callable[[Net], Net] = lambda net: net
-    # (hyper) → State.own
-    own: Callable[[Any], Any] = lambda hp: ()
-    # (state, hyper, what actor_loss said) → State.own; after the actor's step
-    after: Callable[..., Any] = lambda state, hp, said: state.own
+    # (hyper) → State.extra
+    extra: Callable[[Any], Any] = lambda hp: ()
+    # (state, hyper, what actor_loss said) → State.extra; after the actor's step
+    after: Callable[..., Any] = lambda state, hp, said: state.extra
     # (state) → {name: number}, for the record
     report: Callable[[State], dict[str, Array]] = lambda state: {}
     has_target_actor: bool = True

@@ -37,6 +37,7 @@ class Hyper(core.Hyper):
         0.01, "L2 penalty on the critic's parameters, added to their gradients.", low=0
     )
     normalise: bool = setting(True, "Standardise observations by their running statistics.")
+    clip_target: bool = setting(True, "Keep target actions in the box (off: as the authors do).")
 
 
 def q_value(critic: Net, obs: Array, action: Array) -> Array:
@@ -49,13 +50,15 @@ def critic_optimiser(hp: Hyper) -> Optimiser:
     return optax.chain(optax.add_decayed_weights(hp.weight_decay), optax.adam(hp.critic_lr))
 
 
-def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
+def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
     def critic(key: Any) -> Net:
-        return networks.init(key, spec.observation_size, hp.hidden, 1, late=spec.action_size)
+        return networks.init(key, spec.observation_size, settings.hidden, 1, late=spec.action_size)
 
     def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
         del key
-        action = clip(policy(nudge, batch.next_obs))
+        action = policy(nudge, batch.next_obs)
+        if settings.clip_target:
+            action = clip(action)
         value = q_value(state.target_critics, batch.next_obs, action)[0]
         return td_target(batch.reward, batch.terminated, value, state.hyper.gamma)
 
@@ -70,6 +73,6 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
         critics=1,
         q=q_value,
         critic_optimiser=critic_optimiser,
-        normalise=hp.normalise,
+        normalise=settings.normalise,
     )
-    return offpolicy.make(spec, hp, strategy, parts)
+    return offpolicy.make(spec, settings, strategy, parts)

@@ -52,15 +52,15 @@ from discover_rl.types import (
 
 def faded(hp: Any, progress: Any) -> Any:
     """The hyper-parameters with the learning rates they have at this point of the run."""
-    left = 1.0 - hp.decay * progress
+    left = 1.0 - hp.lr_decay * progress
     rates = [field.name for field in dataclasses.fields(hp) if field.name.endswith("_lr")]
     return dataclasses.replace(hp, **{name: left * getattr(hp, name) for name in rates})
 
 
-def make(spec: Spec, hp: Hyper, strategy: Strategy, core: Core) -> Algorithm:
+def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorithm:
     """The algorithm of this core on tasks of this shape, exploring by this strategy.
 
-    Of `hp` only the statics are used here: the floats come in with the state, one value per lane.
+    Of `settings` only the statics are used: the floats come in with the state, one value per lane.
     """
     shape = (1, spec.action_size)
 
@@ -85,7 +85,7 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy, core: Core) -> Algorithm:
             critic_optimiser=core.critic_optimiser(hp).init(critics),
             strategy=strategy.init(strategy_key, strategy_hyper, view(hp, actor)),
             moments=no_moments(spec.observation_size) if core.normalise else (),
-            own=core.own(hp),
+            extra=core.extra(hp),
         )
 
     def begin(state: State, key: Any) -> State:
@@ -98,18 +98,21 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy, core: Core) -> Algorithm:
         return networks.standardise(obs, state.moments.mean, deviation(state.moments))
 
     def draw(key: Any) -> Noise:
-        warmup, own, theirs = random.split(key, 3)
+        warmup, policy, theirs = random.split(key, 3)
         uniform = random.uniform(warmup, shape, minval=-1.0, maxval=1.0)
-        return Noise(uniform, core.draw(own, shape), strategy.draw(theirs, 1))
+        return Noise(uniform, core.draw(policy, shape), strategy.draw(theirs, 1))
 
     def act(state: State, obs: Array, noise: Noise, step: Array) -> tuple[State, Action]:
         if core.normalise:  # every observation that is acted upon counts, once
             state = state._replace(moments=observe(state.moments, obs))
-        obs, warm = normalised(state, obs[None]), step < hp.warmup
+        obs, warm = normalised(state, obs[None]), step < settings.warmup
         shown = view(state.hyper, state.actor)
         memory, nudge = strategy.behave(state.strategy, shown, obs, noise.strategy, warm)
-        own = core.sample(nudge, obs, noise.policy)
-        bare = networks.namespace(obs).where(warm, noise.warmup, own)
+        if core.sample is None:
+            by_itself = core.policy(nudge._replace(shift=0.0), obs)
+        else:
+            by_itself = core.sample(nudge, obs, noise.policy)
+        bare = networks.namespace(obs).where(warm, noise.warmup, by_itself)
         return state._replace(strategy=memory), Action(bare[0], clip(bare + nudge.shift)[0])
 
     def seen(state: State, batch: Batch) -> Batch:
@@ -119,10 +122,10 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy, core: Core) -> Algorithm:
         )
 
     def targets(state: State, batch: Batch, key: Any) -> Array:
-        nudge_key, own_key = random.split(key)
+        nudge_key, sample_key = random.split(key)
         shown = view(state.hyper, state.target_actor if core.has_target_actor else state.actor)
         nudge = strategy.expect(state.strategy, shown, batch.next_obs, nudge_key, "target")
-        return jax.lax.stop_gradient(core.target(state, nudge, batch, own_key))
+        return jax.lax.stop_gradient(core.target(state, nudge, batch, sample_key))
 
     def lesson(state: State, hp: Hyper, y: Array) -> View:
         """What the strategy is shown while learning: y and the critics are constants."""
@@ -151,19 +154,19 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy, core: Core) -> Algorithm:
         losses = Losses(critic=loss)
 
         if update.actor:
-            nudge_key, own_key = random.split(actor_key)
+            nudge_key, sample_key = random.split(actor_key)
 
             def actor_loss(params: Actor) -> tuple[Array, Any]:
                 shown = view(hp, params)
                 nudge = strategy.expect(state.strategy, shown, batch.obs, nudge_key, "actor")
-                return core.actor_loss(state, nudge, batch.obs, own_key)
+                return core.actor_loss(state, nudge, batch.obs, sample_key)
 
             (loss, said), gradients = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
             params, actor_optimiser = descend(
                 optax.adam(hp.actor_lr), gradients, state.actor_optimiser, state.actor
             )
-            own = core.after(state, hp, said)
-            state = state._replace(actor=params, actor_optimiser=actor_optimiser, own=own)
+            extra = core.after(state, hp, said)
+            state = state._replace(actor=params, actor_optimiser=actor_optimiser, extra=extra)
             losses = losses._replace(actor=loss)
 
         if update.actor or strategy.cadence == "critic":
@@ -189,9 +192,9 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy, core: Core) -> Algorithm:
         batch = seen(state, batch)
         y = targets(state, batch, key)
         values = core.q(state.critics, batch.obs, batch.executed)
-        own = {"q": values.mean(), "td_error": jnp.abs(y[None] - values).mean()}
+        told = {"q": values.mean(), "td_error": jnp.abs(y[None] - values).mean()}
         shown = lesson(state, state.hyper, y)
-        return own | core.report(state) | strategy.report(state.strategy, shown, batch)
+        return told | core.report(state) | strategy.report(state.strategy, shown, batch)
 
     def greedy(state: State) -> Nudge:
         nudge = strategy.greedy(state.actor)
@@ -202,10 +205,10 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy, core: Core) -> Algorithm:
         return nudge._replace(net=net)
 
     def due(step: int) -> tuple[Update, ...]:
-        rounds, rest = divmod(step - hp.warmup, hp.train_every)
+        rounds, rest = divmod(step - settings.warmup, settings.train_every)
         if rounds < 1 or rest:
             return ()
-        numbers = range((rounds - 1) * hp.updates + 1, rounds * hp.updates + 1)
+        numbers = range((rounds - 1) * settings.updates + 1, rounds * settings.updates + 1)
         return tuple(
             Update(number % core.actor_every == 0, number % core.targets_every == 0)
             for number in numbers

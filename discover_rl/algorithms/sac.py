@@ -69,12 +69,6 @@ def sample(nudge: Nudge, obs: Array, noise: Array) -> Array:
     return networks.tanh(mean + std * noise)
 
 
-def still(nudge: Nudge, obs: Array, noise: Any) -> Array:
-    """What it does where nothing is left to chance."""
-    del noise
-    return policy(nudge._replace(shift=0.0), obs)
-
-
 def mean_net(net: Net) -> Net:
     """The network without the part of its head that gives standard deviations."""
     size = net["head"]["bias"].shape[-1] // 2
@@ -82,7 +76,10 @@ def mean_net(net: Net) -> Net:
 
 
 def temperature(state: State) -> Array:
-    return jnp.exp(state.own.log) if state.own else state.hyper.temperature
+    """α"""
+    if state.hyper.learn_temperature:
+        return jnp.exp(state.extra.log)
+    return state.hyper.temperature
 
 
 def temperature_slope(log_prob: Array, target_entropy: Any) -> Array:
@@ -90,11 +87,11 @@ def temperature_slope(log_prob: Array, target_entropy: Any) -> Array:
     return -(log_prob.mean() + target_entropy)
 
 
-def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
-    learns, by_sample = hp.learn_temperature, hp.behaviour == "sample"
+def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
+    by_sample = settings.behaviour == "sample"
 
     def critic(key: Any) -> Net:
-        return networks.init(key, spec.observation_size + spec.action_size, hp.hidden, 1)
+        return networks.init(key, spec.observation_size + spec.action_size, settings.hidden, 1)
 
     def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
         hp = state.hyper
@@ -111,18 +108,18 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
         value = networks.q_value(state.critics, obs, bare + nudge.shift).min(axis=0)
         return (temperature(state) * log_prob - value).mean(), log_prob
 
-    def own(hp: Hyper) -> Any:
-        if not learns:
+    def extra(hp: Hyper) -> Any:
+        if not settings.learn_temperature:
             return ()
         log = jnp.log(hp.temperature)
         return Temperature(log, optax.adam(hp.temperature_lr).init(log))
 
     def after(state: State, hp: Hyper, log_prob: Array) -> Any:
-        if not learns:
+        if not settings.learn_temperature:
             return ()
         slope = temperature_slope(log_prob, hp.target_entropy * spec.action_size)
         optimiser = optax.adam(hp.temperature_lr)
-        return Temperature(*descend(optimiser, slope, state.own.optimiser, state.own.log))
+        return Temperature(*descend(optimiser, slope, state.extra.optimiser, state.extra.log))
 
     parts = Core(
         critic,
@@ -130,13 +127,13 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
         actor_loss,
         outputs=2,
         policy=policy,
-        sample=sample if by_sample else still,
+        sample=sample if by_sample else None,
         draw=random.normal if by_sample else lambda key, shape: (),
         mean=mean_net,
-        own=own,
+        extra=extra,
         after=after,
         report=lambda state: {"temperature": temperature(state)},
         has_target_actor=False,
-        targets_every=hp.target_period,
+        targets_every=settings.target_period,
     )
-    return offpolicy.make(spec, hp, strategy, parts)
+    return offpolicy.make(spec, settings, strategy, parts)

@@ -31,7 +31,6 @@ __all__ = ["Hyper", "blueprint", "make"]
 
 @hyper
 class Hyper(core.Hyper):
-    warmup = 25_000
     smoothing: float = setting(0.2, "Std of the noise on target actions, in half-ranges.", low=0)
     smoothing_clip: float = setting(0.5, "Largest noise on target actions, in half-ranges.", low=0)
     delay: int = setting(2, "Critic updates per update of actor and targets.", low=1)
@@ -47,9 +46,9 @@ def lowest_target(critics: Net, next_action: Array, batch: Batch, gamma: Any) ->
     return td_target(batch.reward, batch.terminated, value, gamma)
 
 
-def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
+def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
     def critic(key: Any) -> Net:
-        return networks.init(key, spec.observation_size + spec.action_size, hp.hidden, 1)
+        return networks.init(key, spec.observation_size + spec.action_size, settings.hidden, 1)
 
     def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
         action = policy(nudge, batch.next_obs)
@@ -62,5 +61,7 @@ def make(spec: Spec, hp: Hyper, strategy: Strategy) -> Algorithm:
         first = jax.tree.map(lambda leaf: leaf[0], state.critics)
         return -networks.q_value(first, obs, policy(nudge, obs)).mean(), ()
 
-    parts = Core(critic, target, actor_loss, actor_every=hp.delay, targets_every=hp.delay)
-    return offpolicy.make(spec, hp, strategy, parts)
+    parts = Core(
+        critic, target, actor_loss, actor_every=settings.delay, targets_every=settings.delay
+    )
+    return offpolicy.make(spec, settings, strategy, parts)

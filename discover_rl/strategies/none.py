@@ -1,4 +1,4 @@
-"""No exploration of the strategy's own: greedy off-policy, the policy's distribution on-policy."""
+"""No exploration of the strategy's own: what the policy does by itself, its mean or a sample."""
 
 from __future__ import annotations
 
