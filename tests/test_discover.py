@@ -218,7 +218,7 @@ def test_as_the_authors_code_does_the_loss_takes_the_targets_direction_off():
 @pytest.mark.parametrize(
     ("algorithm", "unsmoothed"),
     [
-        ("td3", {"smoothing": 0.0}),
+        pytest.param("td3", {"smoothing": 0.0}, marks=pytest.mark.slow),
         pytest.param("ddpg", {}, marks=pytest.mark.slow),
         pytest.param("sac", {}, marks=pytest.mark.slow),
     ],

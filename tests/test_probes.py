@@ -20,7 +20,16 @@ GAMMA = 0.5
 STEPS = 1500
 
 
-CELLS = [("td3", "none"), ("td3", "discover"), ("ddpg", "gaussian"), ("sac", "none")]
+each_cell = pytest.mark.parametrize(
+    "cell",
+    [
+        pytest.param(("td3", "none"), marks=pytest.mark.slow),
+        ("td3", "discover"),
+        pytest.param(("ddpg", "gaussian"), marks=pytest.mark.slow),
+        ("sac", "none"),
+    ],
+    ids="-".join,
+)
 # What would move the values away from what they are: a penalty on weights, a bonus for entropy.
 PURE = {"ddpg": {"weight_decay": 0.0}, "sac": {"temperature": 1e-3, "learn_temperature": False}}
 
@@ -60,7 +69,7 @@ def policy(cell: tuple[str, str], kind: str, obs: float) -> float:
     return float(np.tanh(networks.apply(net, np.full((1, 1), obs, np.float32))[0, 0]))
 
 
-@pytest.mark.parametrize("cell", CELLS, ids="-".join)
+@each_cell
 @pytest.mark.parametrize(
     ("kind", "obs", "value"),
     [
@@ -77,7 +86,7 @@ def test_value(cell, kind, obs, value):
     np.testing.assert_allclose(q(cell, kind, obs, 0.2), value, atol=0.1)
 
 
-@pytest.mark.parametrize("cell", CELLS, ids="-".join)
+@each_cell
 def test_the_best_action_is_found_and_its_value_known(cell):
     assert policy(cell, "action", 0.0) == pytest.approx(0.5, abs=0.15)
     np.testing.assert_allclose(q(cell, "action", 0.0, 0.5), 0.0, atol=0.1)

@@ -109,7 +109,7 @@ def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
     ("algorithm", "strategy", "settings"),
     [
         # Observations' statistics and a process with a memory; a temperature and rounds of updates.
-        ("ddpg", "ou", {}),
+        pytest.param("ddpg", "ou", {}, marks=pytest.mark.slow),
         ("sac", "discover", {"train_every": 8, "updates": 8, "lr_decay": 1.0}),
     ],
 )
@@ -168,7 +168,7 @@ def kill_and_resume(
 @pytest.mark.parametrize(
     ("task", "algorithm", "kills"),
     [
-        ("Pendulum-v1", "td3", 2),
+        pytest.param("Pendulum-v1", "td3", 2, marks=pytest.mark.slow),
         pytest.param("HalfCheetah-v5", "td3", 5, marks=pytest.mark.slow),
         pytest.param("HalfCheetah-v5", "ddpg", 3, marks=pytest.mark.slow),
         pytest.param("HalfCheetah-v5", "sac", 3, marks=pytest.mark.slow),
