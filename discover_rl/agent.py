@@ -168,7 +168,7 @@ def streams(seed: Array, step: Array | int) -> Any:
 
 
 def repeats(updates: tuple[Update, ...]) -> list[tuple[tuple[Update, ...], int]]:
-    """The sequence as patterns and how often each is repeated: aabab → (a, 2), (ba, 1), …"""
+    """The sequence as patterns and how often each comes in a row: abababcc → (ab, 3), (c, 2)."""
     parts = []
     while updates:
         best, times = updates[:1], 1

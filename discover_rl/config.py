@@ -42,7 +42,7 @@ class Env:
         1, "Steps over which training rewards are summed before they are paid.", low=1
     )
     limit_terminates: bool = setting(
-        False, "Learn from a time limit as from a termination (on: as the authors' TD3 and DDPG)."
+        False, "Learn from a time limit as from a termination (on: as the authors' code)."
     )
 
 

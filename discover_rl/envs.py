@@ -25,7 +25,7 @@ MUJOCO = (
 """Tasks whose -v2 and -v3 ran on mujoco-py, and whose -v4 and -v5 do not."""
 
 
-def make(task: str) -> gymnasium.Env:
+def make(task: str, reward_delay: int = 1) -> gymnasium.Env:
     """The environment of this id; a UserError where there is none or it cannot be trained on."""
     module, colon, name = task.rpartition(":")
     try:
@@ -56,7 +56,7 @@ def make(task: str) -> gymnasium.Env:
             f"{task} has {_kind(seen)} observations; a Box is needed "
             "(gymnasium.wrappers.FlattenObservation makes one)."
         )
-    return env
+    return env if reward_delay == 1 else DelayedReward(env, reward_delay)
 
 
 def _successor(name: str) -> str:
@@ -86,7 +86,7 @@ def renewed(env: gymnasium.Env, task: str, reward_delay: int = 1) -> gymnasium.E
     if not type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d"):
         return env
     env.close()
-    return delayed(make(task), reward_delay)
+    return make(task, reward_delay)
 
 
 class DelayedReward(gymnasium.Wrapper):
@@ -109,10 +109,6 @@ class DelayedReward(gymnasium.Wrapper):
             return obs, 0.0, terminated, truncated, info
         paid, self._owed = self._owed, 0.0
         return obs, paid, terminated, truncated, info
-
-
-def delayed(env: gymnasium.Env, reward_delay: int) -> gymnasium.Env:
-    return env if reward_delay == 1 else DelayedReward(env, reward_delay)
 
 
 def spec_of(env: gymnasium.Env) -> Spec:
@@ -148,7 +144,7 @@ class Lanes:
     ):
         self.task, self.seeds = task, tuple(seeds)
         self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
-        self.envs = [delayed(make(task), reward_delay) for _ in seeds]
+        self.envs = [make(task, reward_delay) for _ in seeds]
         self.spec = spec_of(self.envs[0])
         lanes, size = len(self.envs), self.spec.observation_size
         self.obs = np.zeros((lanes, size), np.float32)

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 import discover_rl
 from discover_rl import config, training
 from discover_rl.agent import Agent
-from discover_rl.envs import DelayedReward, Lanes, delayed, episode_seed, make
+from discover_rl.envs import DelayedReward, Lanes, episode_seed, make
 from discover_rl.types import UserError
 from tests.test_training import assert_same_files, stop_at
 
@@ -126,7 +126,7 @@ def test_an_episode_pays_the_same_in_all_whatever_the_period():
 
 def test_a_time_limit_around_the_task_is_an_end_too():
     gymnasium.register("LimitedMeter-v0", entry_point=Meter, max_episode_steps=4)
-    assert paid_in_an_episode(delayed(make("LimitedMeter-v0"), 3)) == [0, 0, 7, 8]
+    assert paid_in_an_episode(make("LimitedMeter-v0", reward_delay=3)) == [0, 0, 7, 8]
 
 
 def test_what_an_abandoned_episode_owes_is_forgotten_and_the_count_starts_anew():
@@ -150,8 +150,8 @@ def test_everything_but_the_reward_is_the_tasks_own():
 
 
 def test_a_period_of_one_is_no_wrapper_at_all():
-    env = make("Meter-v0")
-    assert delayed(env, 1) is env
+    assert "DelayedReward" not in str(make("Meter-v0", reward_delay=1))
+    assert "DelayedReward" in str(make("Meter-v0", reward_delay=2))
     for task in ("Meter-v0", "BipedalWalker-v3"):
         plain, slow = begun(task), begun(task, reward_delay=2)
         assert "DelayedReward" not in str(plain.envs[0])

@@ -113,6 +113,12 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
     )
 
 
+def critic(spec: Spec, hp: Hyper) -> Callable[[Any], Net]:
+    """(key) → a critic that takes observation and action together, as `networks.q_value` does."""
+    inputs = spec.observation_size + spec.action_size
+    return lambda key: networks.init(key, inputs, hp.hidden, 1)
+
+
 def features(nudge: Nudge, obs: Array) -> Array:
     return networks.features(nudge.net, networks.with_context(obs, nudge.context))
 

@@ -90,9 +90,6 @@ def temperature_slope(log_prob: Array, target_entropy: Any) -> Array:
 def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
     by_sample = settings.behaviour == "sample"
 
-    def critic(key: Any) -> Net:
-        return networks.init(key, spec.observation_size + spec.action_size, settings.hidden, 1)
-
     def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
         hp = state.hyper
         noise = random.normal(key, batch.bare.shape)
@@ -122,7 +119,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
         return Temperature(*descend(optimiser, slope, state.extra.optimiser, state.extra.log))
 
     parts = Core(
-        critic,
+        core.critic(spec, settings),
         target,
         actor_loss,
         outputs=2,

@@ -47,9 +47,6 @@ def lowest_target(critics: Net, next_action: Array, batch: Batch, gamma: Any) ->
 
 
 def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
-    def critic(key: Any) -> Net:
-        return networks.init(key, spec.observation_size + spec.action_size, settings.hidden, 1)
-
     def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
         action = policy(nudge, batch.next_obs)
         if not strategy.smooths:
@@ -62,6 +59,10 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
         return -networks.q_value(first, obs, policy(nudge, obs)).mean(), ()
 
     parts = Core(
-        critic, target, actor_loss, actor_every=settings.delay, targets_every=settings.delay
+        core.critic(spec, settings),
+        target,
+        actor_loss,
+        actor_every=settings.delay,
+        targets_every=settings.delay,
     )
     return offpolicy.make(spec, settings, strategy, parts)

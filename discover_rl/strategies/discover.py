@@ -30,9 +30,9 @@ class Hyper:
     delayed: bool = setting(True, "Step with the actor (off: with every critic step; 'no DPU').")
     target_network: bool = setting(True, "Use a target explorer in the target (off: 'no TN').")
     target_smoothing: bool = setting(True, "Direct the target action too (off: 'no TSR').")
-    acts: bool = setting(True, "Direct what is executed (off: as the authors' TD3 and DDPG do).")
+    acts: bool = setting(True, "Direct what is executed (off: only targets, as the authors' code).")
     subtracts: bool = setting(
-        False, "Take λ ξ′(s′) off the action in the explorer's loss, as the authors' TD3 does."
+        False, "Take λ ξ′(s′) off the action in the explorer's loss, as the authors' code."
     )
 
 
