@@ -70,6 +70,10 @@ class Agent:
         self.report = jax.jit(jax.vmap(self._report, in_axes=(0, None)))
         self._ticks = functools.cache(self._compiled_tick)
 
+    def place(self, state: State) -> State:
+        """The state where ticks want it: on the device."""
+        return jax.device_put(state)
+
     def due(self, step: int) -> tuple[Update, ...]:
         """The updates to do once `step` environment steps have been made."""
         return self.strategy.plan(step, self.algorithm.due(step))

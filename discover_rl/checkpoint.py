@@ -21,7 +21,6 @@ import numpy as np
 import safetensors.numpy
 
 from discover_rl import provenance, store
-from discover_rl.agent import State
 from discover_rl.config import Run
 from discover_rl.envs import Episode
 from discover_rl.replay import Replay
@@ -36,7 +35,7 @@ ACTIONS = "episode.actions"
 class Lane(NamedTuple):
     """A lane's part of a checkpoint."""
 
-    state: State
+    state: Any
     episode: Episode | None  # None: the lane is dead, and its state zeros
 
 
@@ -97,7 +96,7 @@ def save(
     step: int,
     runs: Sequence[Run],
     alive: np.ndarray,
-    state: State,
+    state: Any,
     episodes: list[Episode],
 ) -> bool:
     """Write a checkpoint of the living lanes; dead ones keep what they have in the last.
@@ -118,10 +117,14 @@ def save(
     store.remove(draft)
     draft.mkdir(parents=True)
 
-    spans = np.stack([slim.replay["inserted"], slim.replay["head"] + 1], axis=1).tolist()
-    # Of a dead lane nothing is fetched any more.
-    known = [_reached(before.get(r.name)) if i in lanes else spans[i] for i, r in enumerate(runs)]
-    fresh = _excerpt(state.replay, np.asarray(known))
+    spans, fresh, known = [[0, 0]] * len(runs), [], [[0, 0]] * len(runs)
+    if _replays(state):
+        spans = np.stack([slim.replay["inserted"], slim.replay["head"] + 1], axis=1).tolist()
+        # Of a dead lane nothing is fetched any more.
+        known = [
+            _reached(before.get(run.name)) if i in lanes else spans[i] for i, run in enumerate(runs)
+        ]
+        fresh = _excerpt(state.replay, np.asarray(known))
     entries = []
     for i, run in enumerate(runs):
         if i not in lanes:
@@ -136,7 +139,7 @@ def save(
             proof = store.write(out / segment, safetensors.numpy.save(fresh[i]))
             first = [span[0] - len(fresh[i]["row"]), span[1] - len(fresh[i]["rows"])]
             segments.append({"file": segment, "proof": proof, "from": first, "to": span})
-        oldest = int(slim.replay["oldest"][i])
+        oldest = int(slim.replay["oldest"][i]) if _replays(state) else 0
         arrays = lanes[i] | {ACTIONS: episodes[i].actions}
         entries.append(
             {
@@ -162,7 +165,7 @@ def save(
     return True
 
 
-def load(path: Path, like: State) -> tuple[State, list[Episode | None]]:
+def load(path: Path, like: Any) -> tuple[Any, list[Episode | None]]:
     """The lanes, in order. `like` is the state of a fresh agent, or its shapes.
 
     Dead lanes come along as zeros: a program for fewer lanes would round differently, and the
@@ -170,10 +173,10 @@ def load(path: Path, like: State) -> tuple[State, list[Episode | None]]:
     """
     lanes = [_load_lane(path, entry, like) for entry in manifest(path)["lanes"]]
     state = jax.tree.map(lambda *leaves: np.stack(leaves), *(lane.state for lane in lanes))
-    return jax.device_put(state), [lane.episode for lane in lanes]
+    return state, [lane.episode for lane in lanes]
 
 
-def _load_lane(path: Path, entry: Mapping[str, Any], like: State) -> Lane:
+def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> Lane:
     if not entry["alive"]:
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), like)
         return Lane(zeros, None)
@@ -191,9 +194,11 @@ def _load_lane(path: Path, entry: Mapping[str, Any], like: State) -> Lane:
                 f"{path} does not fit this agent: {name} is not the same there and here."
             )
     slim = jax.tree.unflatten(jax.tree.structure(_slim(like)), [arrays[name] for name in expected])
-    replay = like.replay._replace(**slim.replay, **_load_replay(path.parent, entry, like.replay))
     episode = Episode(entry["episode"]["number"], actions, entry["episode"]["digest"])
-    return Lane(slim._replace(replay=replay), episode)
+    if _replays(like):
+        bulk = _load_replay(path.parent, entry, like.replay)
+        slim = slim._replace(replay=like.replay._replace(**slim.replay, **bulk))
+    return Lane(slim, episode)
 
 
 def _load_replay(out: Path, entry: Mapping[str, Any], like: Replay) -> dict[str, np.ndarray]:
@@ -213,9 +218,14 @@ def _sound(name: str, leaf: np.ndarray) -> bool:
     return bool(np.isfinite(leaf).all() or ("optimiser" in name and not np.isnan(leaf).any()))
 
 
-def _slim(state: State) -> Any:
+def _replays(state: Any) -> bool:
+    """Whether there is a replay buffer; a rollout is small enough to be written each time."""
+    return hasattr(state, "replay")
+
+
+def _slim(state: Any) -> Any:
     """A state without the bulk of its replay: what is written anew each time."""
-    return state._replace(replay=_counters(state.replay))
+    return state._replace(replay=_counters(state.replay)) if _replays(state) else state
 
 
 def _counters(replay: Replay) -> dict[str, Any]:

@@ -33,6 +33,37 @@ def squash(mean: Array, deviation: Array, noise: Array) -> tuple[Array, Array]:
     return jnp.tanh(raw), (density - stretch).sum(axis=-1)
 
 
+def advantages(
+    reward: Array,
+    terminated: Array,
+    ended: Array,
+    value: Array,
+    next_value: Array,
+    gamma: Any,
+    gae_lambda: Any,
+) -> Array:
+    """Generalised advantage estimates of a rollout; all are (steps, environments).
+
+    δ = r + γ (1 − d) V(s′) − V(s);  A ← δ + γ λ (1 − e) A of the next step. d is termination, e the
+    end of an episode for whatever reason; `next_value` is of the true next observation, so that a
+    truncation is bootstrapped from where it cut. λ = 1 gives n-step returns minus V.
+    """
+    delta = td_target(reward, terminated, next_value, gamma) - value
+    carry = gamma * gae_lambda * (1.0 - ended)
+
+    def back(later: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
+        now = here[0] + here[1] * later
+        return now, now
+
+    return jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, carry), reverse=True)[1]
+
+
+def gaussian_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
+    """log N(a; mean, exp(log_std)²), summed over the last axis."""
+    noise = (action - mean) * jnp.exp(-log_std)
+    return (-0.5 * noise**2 - log_std - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
+
+
 class Moments(NamedTuple):
     """Mean and variance of all observations so far, found in one pass.
 

@@ -64,6 +64,25 @@ def init(
     return net
 
 
+def orthogonal(
+    key: Any, inputs: int, hidden: tuple[int, ...], outputs: int, layer_norm: bool = False
+) -> Net:
+    """Orthogonal weights, times √2 but for the head's; biases 0."""
+    import jax  # here, because a saved policy reads this file without JAX
+
+    net: dict[str, Any] = {}
+    sizes = (inputs, *hidden, outputs)
+    for i, own in enumerate(jax.random.split(key, len(hidden) + 1)):
+        name = f"layer{i}" if i < len(hidden) else "head"
+        gain = 2**0.5 if i < len(hidden) else 1.0
+        weight = jax.nn.initializers.orthogonal(gain)(own, (sizes[i], sizes[i + 1]), np.float32)
+        zeros = np.zeros(sizes[i + 1], np.float32)
+        net[name] = {"weight": weight, "bias": zeros}
+        if layer_norm and i < len(hidden):
+            net[name] |= {"gain": zeros + 1, "offset": zeros}
+    return net
+
+
 def features(net: Net, x: Array, activation: str = "relu", late: Array | None = None) -> Array:
     """Everything but the head: (…, n, inputs) → (…, n, inputs of the head)."""
     if "input" in net:

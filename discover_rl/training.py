@@ -21,11 +21,13 @@ import jax
 import numpy as np
 
 from discover_rl import checkpoint, provenance, store
-from discover_rl.agent import WATCHED, Agent, State, stack
+from discover_rl.agent import WATCHED, Agent, stack
+from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run, cohorts
 from discover_rl.envs import Episode, Lanes
 from discover_rl.evaluate import Evaluator, Interrupted
 from discover_rl.policy import Policy
+from discover_rl.rollouts import RolloutAgent
 from discover_rl.store import Record
 from discover_rl.types import Stopped, UserError
 
@@ -153,7 +155,8 @@ class Cohort:
         self.alive = np.ones(len(runs), bool)
         self.lanes = Lanes(first.task, seeds, **dataclasses.asdict(first.env))
         self.evaluator = Evaluator(first.task, seeds, first.eval.episodes, first.eval.max_steps)
-        self.agent = Agent(
+        kind = RolloutAgent if first.algorithm in ON_POLICY else Agent
+        self.agent = kind(
             self.lanes.spec,
             first.algorithm,
             first.hyper,
@@ -172,9 +175,10 @@ class Cohort:
         else:
             self.step = int(checkpoint.manifest(resume)["step"])
             like = jax.eval_shape(self.agent.init, *begin)
-            self._resume(*checkpoint.load(resume, like))
+            state, episodes = checkpoint.load(resume, like)
+            self._resume(self.agent.place(state), episodes)
 
-    def _start(self, state: State) -> None:
+    def _start(self, state: Any) -> None:
         for run, record in zip(self.runs, self.records, strict=True):
             header = {"run": run.to_json(), "code": provenance.code()}
             record.begin(header | {"commit": provenance.commit()})
@@ -183,7 +187,7 @@ class Cohort:
         fresh = np.ones(len(self.runs), bool)
         self.state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(0))
 
-    def _resume(self, state: State, episodes: list[Episode | None]) -> None:
+    def _resume(self, state: Any, episodes: list[Episode | None]) -> None:
         fresh = np.zeros(len(self.runs), bool)
         for lane, (episode, record) in enumerate(zip(episodes, self.records, strict=True)):
             if episode is None:

@@ -90,6 +90,18 @@ class Batch(NamedTuple):
     next_obs: Array  # (n, observation) the true one, also where an episode ended
 
 
+class Rollout(NamedTuple):
+    """A horizon of steps of one run: T steps of n environments, as the networks see them."""
+
+    obs: Array  # (T, n, observation)
+    context: Array  # (T, n, context) what the strategy appended
+    action: Array  # (T, n, action) the policy's own, not clipped
+    reward: Array  # (T, n)
+    terminated: Array  # (T, n)
+    ended: Array  # (T, n) terminated or truncated
+    next_obs: Array  # (T, n, observation) the true ones, also where an episode ended
+
+
 class Seen(NamedTuple):
     """What a lane's environment answered to its last action."""
 
@@ -141,9 +153,10 @@ class Blueprint(NamedTuple):
     """How an algorithm builds its actor's network, so that a strategy can own one just like it."""
 
     init: Callable[[Any, int], Net]  # (key, outputs) → parameters
-    apply: Callable[
-        [Net, Array], Array
-    ]  # (parameters, observations) → outputs before any squashing
+    # (parameters, observations) → outputs before any squashing
+    apply: Callable[[Net, Array], Array]
+    # Where a direction of exploration enters: added to the action, or beside the observation.
+    directs: Literal["action", "observation"] = "action"
 
 
 def _not_here(*_: Any) -> Any:
@@ -279,4 +292,25 @@ class Algorithm(NamedTuple):
     greedy: Callable[..., Nudge]
     # (step) → the updates to do once `step` environment steps have been made; runs on the host
     due: Callable[[int], tuple[Update, ...]]
+    form: Form
+
+
+class OnPolicy(NamedTuple):
+    """An algorithm that learns from whole rollouts of its present policy, and then drops them.
+
+    `act` runs on the host, in NumPy, while parameters stand still.
+    """
+
+    # (key, hyper, strategy's hyper) → state
+    init: Callable[..., Any]
+    # (key, n) → the random numbers that one call of act takes for n observations
+    draw: Callable[..., Any]
+    # (state, obs, noise) → (strategy's state, nudge, the policy's own action)
+    act: Callable[..., tuple[Any, Nudge, Array]]
+    # (state, rollout, key, progress) → (state, losses)
+    learn: Callable[..., tuple[Any, Losses]]
+    # (state, rollout, key) → {name: number}, for the record; changes nothing
+    report: Callable[..., dict[str, Any]]
+    # (state) → the network that evaluation uses
+    greedy: Callable[..., Nudge]
     form: Form

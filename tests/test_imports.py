@@ -12,7 +12,7 @@ ORDER = [
     ["hyper", "networks", "equations", "replay", "provenance"],
     ["policy", "algorithms", "strategies"],
     ["agent", "config", "envs", "store"],
-    ["evaluate", "checkpoint", "results"],
+    ["rollouts", "evaluate", "checkpoint", "results"],
     ["training"],
     ["display"],
     ["api"],

@@ -5,6 +5,7 @@ offpolicy.py makes an algorithm of a core.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -135,3 +136,10 @@ def squared_error(values: Array, y: Array) -> Array:
 def descend(optimiser: Optimiser, gradients: Any, state: Any, params: Any) -> tuple[Any, Any]:
     updates, state = optimiser.update(gradients, state, params)
     return optax.apply_updates(params, updates), state
+
+
+def faded(hp: Any, progress: Any) -> Any:
+    """The hyper-parameters with the learning rates they have at this point of the run."""
+    left = 1.0 - hp.lr_decay * progress
+    rates = [field.name for field in dataclasses.fields(hp) if field.name.endswith("_lr")]
+    return dataclasses.replace(hp, **{name: left * getattr(hp, name) for name in rates})

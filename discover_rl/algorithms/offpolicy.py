@@ -13,7 +13,6 @@ An algorithm brings a `Core`: its policy, its critics, its target and its actor'
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -30,6 +29,7 @@ from discover_rl.algorithms.core import (
     State,
     clip,
     descend,
+    faded,
     features,
     squared_error,
 )
@@ -48,13 +48,6 @@ from discover_rl.types import (
     Update,
     View,
 )
-
-
-def faded(hp: Any, progress: Any) -> Any:
-    """The hyper-parameters with the learning rates they have at this point of the run."""
-    left = 1.0 - hp.lr_decay * progress
-    rates = [field.name for field in dataclasses.fields(hp) if field.name.endswith("_lr")]
-    return dataclasses.replace(hp, **{name: left * getattr(hp, name) for name in rates})
 
 
 def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorithm:

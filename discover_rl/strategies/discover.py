@@ -1,6 +1,8 @@
 """DISCOVER: an explorer network directs the agent to where its critic errs most.
 
-Off-policy (Algorithm 2 of the paper), the direction is added to the action:
+Off-policy (Algorithm 2 of the paper), the direction is added to the action; on-policy (Algorithm 1)
+it is appended to the observation that policy and value see, with ω in place of ω′ and R̂ − V in
+place of y − Q:
 
     act:     ã = clip(a + λ ξ(s)), in warm-up too
     target:  ã′ = clip(a′ + λ ξ′(s′)), in place of the algorithm's own smoothing
@@ -20,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from discover_rl import networks
 from discover_rl.hyper import hyper, setting
 from discover_rl.types import Array, Batch, Blueprint, Net, Nudge, Role, Spec, Strategy, View
 
@@ -45,17 +48,25 @@ class State(NamedTuple):
 
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     settings = hp  # of which only the statics are used: the floats come in with the state
+    beside = blueprint.directs == "observation"
+    size = spec.observation_size if beside else spec.action_size
 
     def direction(explorer: Net, obs: Array) -> Array:
-        """ξ(s) ∈ (−1, 1) per action dimension; (n, observation) → (n, action)."""
-        outputs = blueprint.apply(explorer, obs)
-        return outputs.__array_namespace__().tanh(outputs)
+        """ξ(s) ∈ (−1, 1); (n, observation) → (n, action), or (n, observation) on-policy."""
+        return networks.tanh(blueprint.apply(explorer, obs))
 
     def towards(explorer: Net, state: State, view: View, obs: Array) -> Nudge:
-        return Nudge(view.params["net"], shift=state.hyper.lam * direction(explorer, obs))
+        scaled = state.hyper.lam * direction(explorer, obs)
+        net = view.params["net"]
+        return Nudge(net, context=scaled) if beside else Nudge(net, shift=scaled)
+
+    def nowhere(view: View, obs: Array) -> Nudge:
+        """No direction; where one is appended, zeros."""
+        net = view.params["net"]
+        return Nudge(net, context=0.0 * obs) if beside else Nudge(net)
 
     def init(key: Any, hp: Hyper, view: View) -> State:
-        explorer = blueprint.init(key, spec.action_size)
+        explorer = blueprint.init(key, size)
         return State(hp, explorer, explorer, view.optimiser.init(explorer))
 
     def behave(
@@ -63,15 +74,16 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     ) -> tuple[State, Nudge]:
         del noise, warmup
         if not settings.acts:
-            return state, Nudge(view.params["net"])
+            return state, nowhere(view, obs)
         return state, towards(state.explorer, state, view, obs)
 
     def expect(state: State, view: View, obs: Array, key: Any, role: Role) -> Nudge:
         del key
         if role == "target" and settings.target_smoothing:
-            explorer = state.target if settings.target_network else state.explorer
+            follows = settings.target_network and not beside
+            explorer = state.target if follows else state.explorer
             return towards(explorer, state, view, obs)
-        return Nudge(view.params["net"])
+        return nowhere(view, obs)
 
     def learn(state: State, view: View, batch: Batch, key: Any) -> tuple[State, Array]:
         del key
@@ -98,7 +110,7 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         return {
             "saturation": (jnp.abs(xi) > 0.95).mean(),  # share of |ξ| near its bound
             "direction_spread": xi.std(axis=0).mean(),  # how much ξ depends on the state
-            "error_bare": view.error(nudge._replace(shift=0.0), batch).mean(),
+            "error_bare": view.error(nowhere(view, batch.obs), batch).mean(),
             "error_directed": view.error(nudge, batch).mean(),
         }
 
@@ -111,4 +123,5 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         report=report,
         cadence="actor" if settings.delayed else "critic",
         smooths=True,
+        context_size=size if beside else 0,
     )
