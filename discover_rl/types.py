@@ -173,92 +173,40 @@ class View(NamedTuple):
     error: Callable[[Nudge, Batch], Array] = _not_here  # → (n,) squared TD error, if nudged so
 
 
-# The identity: every default of Strategy.
-
-
-def _no_state(key, hyper, view):
-    del key, hyper, view
-    return ()
-
-
-def _no_joint(key, net):
-    del key, net
-    return {}
-
-
-def _go_on(state, view, key):
-    del view, key
-    return state
-
-
-def _no_noise(key, count):
-    del key, count
-    return ()
-
-
-def _behave_as_is(state, view, obs, noise, warmup):
-    del obs, noise, warmup
-    return state, Nudge(view.params["net"])
-
-
-def _expect_as_is(state, view, obs, key, role):
-    del state, obs, key, role
-    return Nudge(view.params["net"])
-
-
-def _greedy(params):
-    return Nudge(params["net"])
-
-
-def _nothing_to_learn(state, view, batch, key):
-    del view, batch, key
-    return state, 0.0
-
-
-def _no_targets(state, follow):
-    del follow
-    return state
-
-
-def _nothing_to_report(state, view, batch):
-    del state, view, batch
-    return {}
-
-
-def _as_due(step, due):
-    del step
-    return due
-
-
 class Strategy(NamedTuple):
     """How an agent explores, as pure functions over a state of the strategy's own.
+
+    Every default is the identity.
 
     `behave` and `greedy` are written for NumPy and JAX alike and draw no random numbers: these come
     in as `noise`, made by `draw`. The other functions run under JAX only.
     """
 
     # (key, hyper, view) → state
-    init: Callable[..., Any] = _no_state
+    init: Callable[..., Any] = lambda key, hyper, view: ()
     # (key, net) → parameters that the actor's loss and optimiser train together with the actor
-    joint: Callable[..., Any] = _no_joint
+    joint: Callable[..., Any] = lambda key, net: {}
     # (state, view, key) → state; an episode starts
-    begin: Callable[..., Any] = _go_on
+    begin: Callable[..., Any] = lambda state, view, key: state
     # (key, n) → the random numbers that one call of behave takes for n observations
-    draw: Callable[..., Any] = _no_noise
+    draw: Callable[..., Any] = lambda key, count: ()
     # (state, view, obs, noise, warmup) → (state, nudge); acting, obs is (n, observation)
-    behave: Callable[..., tuple[Any, Nudge]] = _behave_as_is
+    behave: Callable[..., tuple[Any, Nudge]] = lambda state, view, obs, noise, warmup: (
+        state,
+        Nudge(view.params["net"]),
+    )
     # (state, view, obs, key, role) → nudge; learning, obs is a batch; differentiable
-    expect: Callable[..., Nudge] = _expect_as_is
+    expect: Callable[..., Nudge] = lambda state, view, obs, key, role: Nudge(view.params["net"])
     # (params) → nudge; evaluating
-    greedy: Callable[..., Nudge] = _greedy
+    greedy: Callable[..., Nudge] = lambda params: Nudge(params["net"])
     # (state, view, batch, key) → (state, loss); the strategy's own step
-    learn: Callable[..., tuple[Any, Any]] = _nothing_to_learn
+    learn: Callable[..., tuple[Any, Any]] = lambda state, view, batch, key: (state, 0.0)
     # (state, follow) → state; follow(online, target) → target is the algorithm's own rule
-    track: Callable[..., Any] = _no_targets
+    track: Callable[..., Any] = lambda state, follow: state
     # (state, view, batch) → {name: number} to be written beside evaluations
-    report: Callable[..., dict[str, Any]] = _nothing_to_report
+    report: Callable[..., dict[str, Any]] = lambda state, view, batch: {}
     # (step, due) → the updates to do instead of those that are due; runs on the host
-    plan: Callable[[int, tuple[Update, ...]], tuple[Update, ...]] = _as_due
+    plan: Callable[[int, tuple[Update, ...]], tuple[Update, ...]] = lambda step, due: due
     # When learn is called: after each step of the actor, or after each step of the critic.
     cadence: Literal["actor", "critic"] = "actor"
     # True: the strategy moves the target action itself, so the algorithm adds no smoothing noise.

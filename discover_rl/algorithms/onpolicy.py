@@ -162,42 +162,39 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         memory, nudge = strategy.behave(state.strategy, shown, obs, noise[1], False)
         mean = policy(nudge._replace(shift=0.0), obs)
         std = networks.namespace(obs).exp(nudge.net["log_std"]["value"])
-        return memory, nudge, mean + std * noise[0]
+        return memory, nudge, mean + std[None] * noise[0]
 
     def log_prob_of(nudge: Nudge, obs: Array, action: Array) -> Array:
         mean = policy(nudge._replace(shift=0.0), obs)
-        return gaussian_log_prob(action, mean, nudge.net["log_std"]["value"])
+        return gaussian_log_prob(action, mean, nudge.net["log_std"]["value"][None])
 
     def context_of(state: State, obs: Array, key: Any) -> Array | None:
         shown = view(state.hyper, state.actor)
         return strategy.expect(state.strategy, shown, obs, key, "target").context
 
     def samples(state: State, rollout: Rollout, key: Any) -> Sample:
-        """The rollout with what learning needs of it, flat."""
-        hp = state.hyper
-        context = rollout.context if strategy.context_size else None
-        value = value_of(state.critic, rollout.obs, context)
-        next_context = context_of(state, rollout.next_obs, key)
-        next_value = value_of(state.critic, rollout.next_obs, next_context)
+        """The rollout with what learning needs of it, flat: (steps · environments, …)."""
+        hp, shape = state.hyper, rollout.reward.shape
+        count = rollout.reward.size
+        flat = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), rollout)
+        context = flat.context if strategy.context_size else None
+        value = value_of(state.critic, flat.obs, context)
+        next_context = context_of(state, flat.next_obs, key)
+        next_value = value_of(state.critic, flat.next_obs, next_context)
         advantage = advantages(
             rollout.reward,
             rollout.terminated,
             rollout.ended,
-            value,
-            next_value,
+            value.reshape(shape),
+            next_value.reshape(shape),
             hp.gamma,
             hp.gae_lambda,
-        )
+        ).reshape(count)
         target = advantage + value
         if core.normalise_advantages:
             advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-5)
-        nudge = Nudge(state.actor["net"], context=context)
-        log_prob = log_prob_of(nudge, rollout.obs, rollout.action)
-        whole = Sample(
-            rollout.obs, rollout.context, rollout.action, log_prob, value, advantage, target
-        )
-        count = value.size
-        return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), whole)
+        log_prob = log_prob_of(Nudge(state.actor["net"], context=context), flat.obs, flat.action)
+        return Sample(flat.obs, flat.context, flat.action, log_prob, value, advantage, target)
 
     def loss_of(params: Any, sample: Sample, hp: Hyper) -> tuple[Array, tuple[Array, Array]]:
         context = sample.context if strategy.context_size else None
