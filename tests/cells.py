@@ -7,11 +7,14 @@ import jax
 import numpy as np
 
 from discover_rl.agent import Agent, stack
+from discover_rl.algorithms import ON_POLICY
+from discover_rl.rollouts import RolloutAgent
 from discover_rl.types import Algorithm, Batch, Seen, Spec, Update
 
 SPEC = Spec((3,), (2,), (-1.0, -1.0), (1.0, 1.0))
 STEPS = 1000  # how long their runs are said to be
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 8, "warmup": 4, "replay_size": 64}
+SHORT: dict[str, Any] = {"hidden": (16, 16), "horizon": 6, "minibatches": 2, "epochs": 2}
 
 
 def hypers(algorithm: str, strategy: str, **settings: Any):
@@ -20,12 +23,17 @@ def hypers(algorithm: str, strategy: str, **settings: Any):
     tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
     theirs = {k[9:]: v for k, v in settings.items() if k.startswith("strategy_")}
     ours = {k: v for k, v in settings.items() if not k.startswith("strategy_")}
-    return module.Hyper(**{**SMALL, **ours}), tactics.Hyper(**theirs)
+    small = SHORT if algorithm in ON_POLICY else SMALL
+    return module.Hyper(**{**small, **ours}), tactics.Hyper(**theirs)
 
 
-def build(algorithm: str = "td3", strategy: str = "discover", **settings: Any) -> Agent:
-    hyper, strategy_hyper = hypers(algorithm, strategy, **settings)
-    return Agent(SPEC, algorithm, hyper, strategy, strategy_hyper, steps=STEPS)
+def build(algorithm: str = "td3", strategy: str = "discover", **settings: Any) -> Any:
+    return made(algorithm, strategy, *hypers(algorithm, strategy, **settings))
+
+
+def made(algorithm: str, strategy: str, hyper: Any, strategy_hyper: Any) -> Any:
+    kind = RolloutAgent if algorithm in ON_POLICY else Agent
+    return kind(SPEC, algorithm, hyper, strategy, strategy_hyper, steps=STEPS)
 
 
 def learner(algorithm: Algorithm) -> Any:
@@ -34,7 +42,7 @@ def learner(algorithm: Algorithm) -> Any:
     return lambda state, batch, key, actor: learn(state, batch, key, Update(actor, actor), 0.0)
 
 
-def begin(agent: Agent, seeds, hyper, strategy_hyper, obs=None):
+def begin(agent: Any, seeds, hyper, strategy_hyper, obs=None):
     """The state of a cohort that has chosen its first action; the hypers of all lanes, or one."""
     lanes = len(seeds)
     listed = [h if isinstance(h, list) else [h] * lanes for h in (hyper, strategy_hyper)]
@@ -61,7 +69,7 @@ def seen(seeds, step: int) -> Seen:
     return Seen(reward, terminated, ended, next_obs, obs)
 
 
-def run(agent: Agent, state, seeds, steps: int, start: int = 0):
+def run(agent: Any, state, seeds, steps: int, start: int = 0):
     """Tick on; the last state, and every action that was executed."""
     actions = []
     for step in range(start + 1, start + steps + 1):
