@@ -10,6 +10,7 @@ Between ticks the state lies on the host, lanes in front, and ticks write into i
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -66,27 +67,21 @@ class RolloutAgent:
         state = self.place(state)
         for lane in np.flatnonzero(fresh).tolist():
             state.gain[lane] = 0.0
-            self._act(state, lane, obs[lane], int(step))
+            if self.normalise:
+                _write(state.moments, lane, observe(_of(state.moments, lane), obs[lane]))
+            self._act(state, lane, self._seen(state, lane, obs[lane]), int(step))
         return state
 
     def tick(self, state: State, seen: Seen, step: int) -> tuple[State, Reply]:
         """Keep what was seen after `step` steps, learn where a rollout is full, and act."""
         at, lanes = (step - 1) % self.horizon, range(len(state.seed))
-        watched = [_finite(seen.next_obs), np.isfinite(seen.reward)]
-        for lane in lanes:
-            self._keep(state, lane, seen, at)
+        standing = [self._keep(state, lane, seen, at) for lane in lanes]
+        losses = ()
         if at == self.horizon - 1:
             state, losses = self._learned(state, step)
-            watched += [np.isfinite(loss) for loss in losses]
-        else:
-            watched += [np.ones(len(lanes), bool)] * 3
         for lane in lanes:
-            self._act(state, lane, seen.obs[lane], step)
-        watched.append(_finite(state.action.executed))
-        assert len(watched) == len(WATCHED)
-        finite = np.stack(watched)
-        bad = np.where(finite.all(axis=0), -1, finite.argmin(axis=0))
-        return state, Reply(state.action.executed.copy(), bad)
+            self._act(state, lane, standing[lane], step)
+        return state, Reply(state.action.executed.copy(), _bad(seen, losses, state.action.executed))
 
     def report(self, state: State, step: int) -> dict[str, Array]:
         """Diagnostics of the last rollout that was learned from."""
@@ -102,31 +97,34 @@ class RolloutAgent:
 
     # One lane, on the host.
 
-    def _keep(self, state: State, lane: int, seen: Seen, at: int) -> None:
-        """What the environment answered, as the networks will see it."""
-        rollout, reward = state.rollout, seen.reward[lane]
-        obs = seen.obs[lane]
+    def _keep(self, state: State, lane: int, seen: Seen, at: int) -> np.ndarray:
+        """Store what the environment answered; the observation to act upon, as networks see it."""
+        rollout, reward, ended = state.rollout, seen.reward[lane], seen.ended[lane]
         if self.normalise:
-            _write(state.moments, lane, observe(_of(state.moments, lane), obs))
+            _write(state.moments, lane, observe(_of(state.moments, lane), seen.obs[lane]))
             gain = state.gain[lane] * state.learner.hyper.gamma[lane] + reward
             gains = observe(_of(state.gains, lane), gain)
             _write(state.gains, lane, gains)
-            state.gain[lane] = 0.0 if seen.ended[lane] else gain
-            reward = np.clip(reward / deviation(gains), -LIMIT, LIMIT)
+            state.gain[lane] = 0.0 if ended else gain
+            reward = min(max(reward / deviation(gains), -LIMIT), LIMIT)
+        standing = self._seen(state, lane, seen.obs[lane])
         rollout.reward[lane, at] = reward
         rollout.terminated[lane, at] = seen.terminated[lane]
-        rollout.ended[lane, at] = seen.ended[lane]
-        rollout.next_obs[lane, at] = self._seen(state, lane, seen.next_obs[lane])
+        rollout.ended[lane, at] = ended
+        rollout.next_obs[lane, at] = (
+            self._seen(state, lane, seen.next_obs[lane]) if ended else standing
+        )
+        return standing
 
-    def _act(self, state: State, lane: int, obs: np.ndarray, step: int) -> None:
-        """Choose the action at `obs`, where `step` steps have been made."""
+    def _act(self, state: State, lane: int, standing: np.ndarray, step: int) -> None:
+        """Choose the action at `standing`, where `step` steps have been made."""
         at = step % self.horizon
         if self._drawn[0] != step - at:
-            self._drawn = step - at, jax.device_get(self._draw_all(state.seed, step - at))
-        noise = jax.tree.map(lambda leaf: leaf[lane, at], self._drawn[1])
+            drawn = jax.device_get(self._draw_all(state.seed, step - at))
+            lanes = range(len(state.seed))
+            self._drawn = step - at, [_steps(drawn, i) for i in lanes]
         learner = self._lane(state.learner, lane)
-        standing = self._seen(state, lane, obs)
-        memory, nudge, bare = self.algorithm.act(learner, standing, noise)
+        memory, nudge, bare = self.algorithm.act(learner, standing, self._drawn[1][lane][at])
         if memory is not learner.strategy:
             jax.tree.map(
                 lambda whole, new: whole.__setitem__(lane, new), state.learner.strategy, memory
@@ -137,7 +135,7 @@ class RolloutAgent:
         if nudge.context is not None:
             rollout.context[lane, at] = nudge.context
         state.action.bare[lane] = bare[0]
-        state.action.executed[lane] = np.clip(bare[0] + nudge.shift, -1.0, 1.0)
+        (bare + nudge.shift).clip(-1.0, 1.0, out=state.action.executed[lane : lane + 1])
 
     def _seen(self, state: State, lane: int, obs: np.ndarray) -> np.ndarray:
         """(observation,) → (1, observation), as the networks see it."""
@@ -200,8 +198,22 @@ class RolloutAgent:
         return learner, losses, self.algorithm.report(learner, rollout, report_key)
 
 
-def _finite(values: np.ndarray) -> np.ndarray:
-    return np.isfinite(values).all(axis=-1)
+def _bad(seen: Seen, losses: Any, executed: np.ndarray) -> np.ndarray:
+    """Per lane, the index into WATCHED of the first quantity that is not finite, or −1."""
+    lanes = len(executed)
+    if math.isfinite(seen.next_obs.sum() + seen.reward.sum() + executed.sum() + np.sum(losses)):
+        return np.full(lanes, -1)
+    fine = [np.ones(lanes, bool)] * 3 if len(losses) == 0 else [np.isfinite(x) for x in losses]
+    watched = [np.isfinite(seen.next_obs).all(axis=-1), np.isfinite(seen.reward), *fine]
+    finite = np.stack([*watched, np.isfinite(executed).all(axis=-1)])
+    assert len(finite) == len(WATCHED)
+    return np.where(finite.all(axis=0), -1, finite.argmin(axis=0))
+
+
+def _steps(drawn: Any, lane: int) -> list[Any]:
+    """A lane's random numbers, step by step: taking trees apart is slow, so all at once."""
+    leaves, shape = jax.tree.flatten(drawn)
+    return [shape.unflatten(parts) for parts in zip(*(leaf[lane] for leaf in leaves), strict=True)]
 
 
 def _of(moments: Moments, lane: int) -> Moments:

@@ -169,7 +169,7 @@ class View(NamedTuple):
     params: Actor  # the actor in question: online or target
     policy: Callable[[Nudge, Array], Array]  # (nudge, obs) → mean action, shifted, not clipped
     features: Callable[[Nudge, Array], Array]  # (nudge, obs) → inputs of the actor's last layer
-    optimiser: Optimiser  # the actor's, learning rate included
+    optimiser: Any  # the actor's, learning rate included; None where there is only acting
     error: Callable[[Nudge, Batch], Array] = _not_here  # → (n,) squared TD error, if nudged so
 
 

@@ -158,7 +158,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
 
     def act(state: State, obs: Array, noise: Any) -> tuple[Any, Nudge, Array]:
         """(strategy's state, nudge, the policy's own action); for NumPy and JAX alike."""
-        shown = view(state.hyper, state.actor)
+        # Without an optimiser, which is for learning and takes longer to make than an action.
+        shown = View(state.actor, policy, features, None)
         memory, nudge = strategy.behave(state.strategy, shown, obs, noise[1], False)
         mean = policy(nudge._replace(shift=0.0), obs)
         std = networks.namespace(obs).exp(nudge.net["log_std"]["value"])
