@@ -36,10 +36,13 @@ class Stream(enum.IntEnum):
 class State(NamedTuple):
     seed: Array  # ()
     learner: Any  # the algorithm's state, the strategy's inside
+    memory: Any  # the strategy's, of the running episode
     replay: replay.Replay
     action: Action  # chosen, and not yet answered by the environment
 
 
+CHUNK = 16
+"""Steps between two looks at the clock."""
 WATCHED = ("observation", "reward", *(f"{name}_loss" for name in Losses._fields), "action")
 """What must stay finite, in the order in which it would go bad."""
 REPORT_BATCH = 1024
@@ -50,13 +53,29 @@ class Reply(NamedTuple):
     bad: Array  # () index into WATCHED of the first quantity that is not finite; −1: all are
 
 
+class Bad(NamedTuple):
+    """A lane that cannot go on: after `step` steps this quantity is not finite."""
+
+    lane: int
+    quantity: str
+    step: int
+
+
 class Agent:
     """The programs of a cohort. All states have lanes in front."""
 
     def __init__(
-        self, spec: Spec, algorithm: str, hyper: Any, strategy: str, strategy_hyper: Any, steps: int
+        self,
+        spec: Spec,
+        algorithm: str,
+        hyper: Any,
+        strategy: str,
+        strategy_hyper: Any,
+        steps: int,
+        environments: int = 1,
     ):
         """Only the statics of `hyper` and `strategy_hyper` count here: `init` gets the floats."""
+        assert environments == 1  # replay keeps transitions in the order of one environment
         module = importlib.import_module(f"discover_rl.algorithms.{algorithm}")
         tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
         self.spec = spec
@@ -78,6 +97,24 @@ class Agent:
         """The updates to do once `step` environment steps have been made."""
         return self.strategy.plan(step, self.algorithm.due(step))
 
+    def like(self, *begin: Any) -> State:
+        """What has a state's shapes; the arguments are those of `init`."""
+        return jax.eval_shape(self.init, *begin)
+
+    def advance(
+        self, state: State, lanes: Any, alive: np.ndarray, step: int, until: int
+    ) -> tuple[State, int, list[Bad]]:
+        """Act and learn on, no further than `until` and no longer than all goes well."""
+        executed, bad = jax.device_get(state.action.executed), np.full(len(alive), -1)
+        for upto in range(step + 1, min(until, step + CHUNK) + 1):
+            state, reply = self.tick(state, lanes.step(executed, alive), upto)
+            step = upto
+            executed, bad = jax.device_get(reply)
+            if (bad[alive] >= 0).any():
+                break
+        lost = np.flatnonzero(alive & (bad >= 0)).tolist()
+        return state, step, [Bad(lane, WATCHED[bad[lane]], step) for lane in lost]
+
     def tick(self, state: State, seen: Seen, step: int) -> tuple[State, Reply]:
         """Learn from what was seen after `step` environment steps, and choose the next action."""
         return self._ticks(self.due(step))(state, seen, np.int32(step))
@@ -95,37 +132,39 @@ class Agent:
     def _init(self, seed: Array, hyper: Any, strategy_hyper: Any) -> State:
         learner = self.algorithm.init(streams(seed, 0)[Stream.INIT], hyper, strategy_hyper)
         nothing = jnp.zeros(self.spec.action_size)
-        memory = replay.init(self.capacity, self.spec.observation_size, self.spec.action_size)
-        return State(seed, learner, memory, Action(nothing, nothing))
+        memory = self.algorithm.begin(learner, streams(seed, 0)[Stream.BEGIN])
+        buffer = replay.init(self.capacity, self.spec.observation_size, self.spec.action_size)
+        return State(seed, learner, memory, buffer, Action(nothing, nothing))
 
     def _enter(self, state: State, obs: Array, fresh: Array, step: Array) -> State:
         """Where `fresh`, an episode starts at `obs` and the next action is chosen there."""
         keys = streams(state.seed, step)
-        memory = replay.enter(state.replay, obs, fresh)
-        learner, action = self._act(self._begin(state.learner, fresh, keys), obs, keys, step)
-        chosen = learner, action
-        kept = state.learner, state.action
-        learner, action = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), chosen, kept)
-        return State(state.seed, learner, memory, action)
+        chosen = self._act(state.learner, self._begin(state, fresh, keys), obs, keys, step)
+        kept = state.learner, state.memory, state.action
+        learner, memory, action = jax.tree.map(
+            lambda new, old: jnp.where(fresh, new, old), chosen, kept
+        )
+        buffer = replay.enter(state.replay, obs, fresh)
+        return State(state.seed, learner, memory, buffer, action)
 
     def _tick(
         self, updates: tuple[Update, ...], state: State, seen: Seen, step: Array
     ) -> tuple[State, Reply]:
         keys = streams(state.seed, step)
-        memory = replay.insert(state.replay, state.action, seen)
-        learner = self._begin(state.learner, seen.ended, keys)
+        buffer = replay.insert(state.replay, state.action, seen)
+        learner, memory = state.learner, self._begin(state, seen.ended, keys)
         losses = Losses()
         if updates:
             progress = step / self.steps
-            learner, losses = self._learn(updates, learner, memory, keys[Stream.LEARN], progress)
-        learner, action = self._act(learner, seen.obs, keys, step)
+            learner, losses = self._learn(updates, learner, buffer, keys[Stream.LEARN], progress)
+        learner, memory, action = self._act(learner, memory, seen.obs, keys, step)
         watched = (seen.next_obs, seen.reward, *losses, action.executed)
         finite = jnp.stack([jnp.isfinite(jnp.asarray(value)).all() for value in watched])
         bad = jnp.where(finite.all(), -1, jnp.argmin(finite))
-        return State(state.seed, learner, memory, action), Reply(action.executed, bad)
+        return State(state.seed, learner, memory, buffer, action), Reply(action.executed, bad)
 
     def _learn(
-        self, updates: tuple[Update, ...], learner: Any, memory: replay.Replay, key: Any, progress
+        self, updates: tuple[Update, ...], learner: Any, buffer: replay.Replay, key: Any, progress
     ) -> tuple[Any, Losses]:
         """One update after the other; what repeats is a loop in the program, not a longer one."""
         keys = random.split(key, (len(updates), 2))
@@ -139,7 +178,7 @@ class Agent:
             def play(learner: Any, keys: Any, pattern=pattern) -> tuple[Any, Losses]:
                 losses = Losses()
                 for update, (sample_key, learn_key) in zip(pattern, keys, strict=True):
-                    batch = replay.sample(memory, sample_key, self.batch_size, update.recent)
+                    batch = replay.sample(buffer, sample_key, self.batch_size, update.recent)
                     learner, losses = self.algorithm.learn(
                         learner, batch, learn_key, update, progress
                     )
@@ -152,12 +191,14 @@ class Agent:
                 losses = jax.tree.map(lambda leaf: leaf[-1], each)
         return learner, losses
 
-    def _begin(self, learner: Any, fresh: Array, keys: Any) -> Any:
-        begun = self.algorithm.begin(learner, keys[Stream.BEGIN])
-        return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, learner)
+    def _begin(self, state: State, fresh: Array, keys: Any) -> Any:
+        """The strategy's memory, begun anew where an episode is."""
+        begun = self.algorithm.begin(state.learner, keys[Stream.BEGIN])
+        return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, state.memory)
 
-    def _act(self, learner: Any, obs: Array, keys: Any, step: Array) -> tuple[Any, Action]:
-        return self.algorithm.act(learner, obs, self.algorithm.draw(keys[Stream.ACT]), step)
+    def _act(self, learner: Any, memory: Any, obs: Array, keys: Any, step: Array) -> Any:
+        noise = self.algorithm.draw(keys[Stream.ACT])
+        return self.algorithm.act(learner, memory, obs, noise, step)
 
     def _report(self, state: State, step: Array) -> dict[str, Array]:
         """Diagnostics on a fresh batch; changes nothing, costs the ticks nothing."""

@@ -26,7 +26,7 @@ from discover_rl.envs import Episode
 from discover_rl.replay import Replay
 from discover_rl.types import UserError
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "cohort.json"
 BULK = ("bare", "executed", "reward", "terminated", "row")  # one entry per transition
 ACTIONS = "episode.actions"
@@ -36,7 +36,7 @@ class Lane(NamedTuple):
     """A lane's part of a checkpoint."""
 
     state: Any
-    episode: Episode | None  # None: the lane is dead, and its state zeros
+    episodes: list[Episode]  # one per environment; none: the lane is dead, and its state zeros
 
 
 def find(out: Path) -> Path | None:
@@ -97,7 +97,7 @@ def save(
     runs: Sequence[Run],
     alive: np.ndarray,
     state: Any,
-    episodes: list[Episode],
+    episodes: Sequence[Sequence[Episode]],
 ) -> bool:
     """Write a checkpoint of the living lanes; dead ones keep what they have in the last.
 
@@ -140,7 +140,7 @@ def save(
             first = [span[0] - len(fresh[i]["row"]), span[1] - len(fresh[i]["rows"])]
             segments.append({"file": segment, "proof": proof, "from": first, "to": span})
         oldest = int(slim.replay["oldest"][i]) if _replays(state) else 0
-        arrays = lanes[i] | {ACTIONS: episodes[i].actions}
+        arrays = lanes[i] | {ACTIONS: np.concatenate([it.actions for it in episodes[i]])}
         entries.append(
             {
                 "name": run.name,
@@ -149,7 +149,10 @@ def save(
                 "alive": True,
                 "file": file,
                 "proof": store.write(draft / file, safetensors.numpy.save(arrays)),
-                "episode": {"number": episodes[i].number, "digest": episodes[i].digest},
+                "episodes": [
+                    {"number": it.number, "steps": len(it.actions), "digest": it.digest}
+                    for it in episodes[i]
+                ],
                 # A segment also holds the row that the next segment's first transition starts from.
                 "replay": [segment for segment in segments if segment["to"][0] >= oldest],
             }
@@ -165,7 +168,7 @@ def save(
     return True
 
 
-def load(path: Path, like: Any) -> tuple[Any, list[Episode | None]]:
+def load(path: Path, like: Any) -> tuple[Any, list[list[Episode]]]:
     """The lanes, in order. `like` is the state of a fresh agent, or its shapes.
 
     Dead lanes come along as zeros: a program for fewer lanes would round differently, and the
@@ -173,13 +176,13 @@ def load(path: Path, like: Any) -> tuple[Any, list[Episode | None]]:
     """
     lanes = [_load_lane(path, entry, like) for entry in manifest(path)["lanes"]]
     state = jax.tree.map(lambda *leaves: np.stack(leaves), *(lane.state for lane in lanes))
-    return state, [lane.episode for lane in lanes]
+    return state, [lane.episodes for lane in lanes]
 
 
 def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> Lane:
     if not entry["alive"]:
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), like)
-        return Lane(zeros, None)
+        return Lane(zeros, [])
     arrays = safetensors.numpy.load(store.read(path / entry["file"], entry["proof"]))
     actions = arrays.pop(ACTIONS)
     expected = _named(_slim(like))
@@ -194,11 +197,15 @@ def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> Lane:
                 f"{path} does not fit this agent: {name} is not the same there and here."
             )
     slim = jax.tree.unflatten(jax.tree.structure(_slim(like)), [arrays[name] for name in expected])
-    episode = Episode(entry["episode"]["number"], actions, entry["episode"]["digest"])
+    ends = np.cumsum([it["steps"] for it in entry["episodes"]])
+    episodes = [
+        Episode(it["number"], taken, it["digest"])
+        for it, taken in zip(entry["episodes"], np.split(actions, ends[:-1]), strict=True)
+    ]
     if _replays(like):
         bulk = _load_replay(path.parent, entry, like.replay)
         slim = slim._replace(replay=like.replay._replace(**slim.replay, **bulk))
-    return Lane(slim, episode)
+    return Lane(slim, episodes)
 
 
 def _load_replay(out: Path, entry: Mapping[str, Any], like: Replay) -> dict[str, np.ndarray]:

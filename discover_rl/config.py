@@ -19,7 +19,7 @@ from importlib import resources
 from numbers import Integral, Real
 from typing import Any
 
-from discover_rl.algorithms import ALGORITHMS
+from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.hyper import build, nearest, setting, unknown
 from discover_rl.strategies import STRATEGIES
 from discover_rl.types import UserError
@@ -38,6 +38,7 @@ class Eval:
 
 @dataclass(frozen=True)
 class Env:
+    count: int = setting(1, "Environments of a run, stepped together; on-policy only.", low=1)
     reward_delay: int = setting(
         1, "Steps over which training rewards are summed before they are paid.", low=1
     )
@@ -99,7 +100,7 @@ def resolve(
         "eval.": Eval,
         "env.": Env,
     }
-    chosen = preset(algorithm, task) | dict(overrides)
+    chosen = preset(algorithm, task, strategy) | dict(overrides)
     known = {
         prefix: [prefix + f.name for f in dataclasses.fields(cls)]
         for prefix, cls in classes.items()
@@ -117,8 +118,7 @@ def resolve(
             prefix, bare = _split(name, groups)
             groups[prefix][bare] = value
         built = {prefix: build(cls, groups[prefix], prefix) for prefix, cls in classes.items()}
-        every = built["eval."].every or max(1000, -(-int(steps) // 100))
-        built["eval."] = dataclasses.replace(built["eval."], every=every)
+        built["eval."] = _cadence(algorithm, int(steps), built["eval."], built["env."].count)
         varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
         folder = "".join(f"{part}/" for part in varied)
         runs += [
@@ -149,13 +149,29 @@ def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
     return list(groups.values())
 
 
-def preset(algorithm: str, task: str) -> dict[str, Any]:
-    """The settings presets/ALGORITHM.toml has for this task, later entries over earlier ones."""
+def _cadence(algorithm: str, steps: int, chosen: Eval, count: int) -> Eval:
+    """When to evaluate; a UserError where environments would have to stop at different steps."""
+    if count > 1 and algorithm not in ON_POLICY:
+        known = " and ".join(ON_POLICY)
+        raise UserError(f"env.count above 1 is for {known}; {algorithm} learns at every step.")
+    every = chosen.every or -(-max(1000, -(-steps // 100)) // count) * count
+    for name, value in (("steps", steps), ("eval.every", every)):
+        if value % count:
+            above = value + -value % count
+            raise UserError(f"{name} must be a multiple of env.count, as {above} is, not {value}.")
+    return dataclasses.replace(chosen, every=every)
+
+
+def preset(algorithm: str, task: str, strategy: str) -> dict[str, Any]:
+    """What presets/ALGORITHM.toml has for this task and strategy, later entries over earlier."""
     file = resources.files("discover_rl") / "presets" / f"{algorithm}.toml"
     kind = re.sub(r"-v\d+$", "", task)
     settings: dict[str, Any] = {}
     for entry in tomllib.loads(file.read_text())["preset"]:
-        if kind in entry.get("tasks", [kind]):
+        meant = kind in entry.get("tasks", [kind]) and strategy in entry.get(
+            "strategies", [strategy]
+        )
+        if meant:
             settings |= entry["set"]
     return settings
 

@@ -7,6 +7,7 @@ resumed exactly: `Lanes.restore` replays them and compares a digest of all that 
 
 from __future__ import annotations
 
+import struct
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -119,9 +120,10 @@ def spec_of(env: gymnasium.Env) -> Spec:
     return Spec(seen.shape, acted.shape, tuple(low.tolist()), tuple(high.tolist()))
 
 
-def episode_seed(seed: int, episode: int) -> int:
-    """A seed for one episode: unrelated for neighbouring seeds and episodes."""
-    return int(np.random.SeedSequence([seed, episode]).generate_state(1)[0])
+def episode_seed(seed: int, episode: int, number: int = 0) -> int:
+    """A seed for one episode of a run's environment of this number: unrelated for neighbours."""
+    entropy = [seed, episode, number] if number else [seed, episode]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
 
 class Episode(NamedTuple):
@@ -133,7 +135,10 @@ class Episode(NamedTuple):
 
 
 class Lanes:
-    """One environment per lane, stepped together; a new episode follows an ended one at once."""
+    """`count` environments per lane, those of a lane one after the other in every array.
+
+    A new episode follows an ended one at once.
+    """
 
     def __init__(
         self,
@@ -141,69 +146,86 @@ class Lanes:
         seeds: Sequence[int],
         reward_delay: int = 1,
         limit_terminates: bool = False,
+        count: int = 1,
     ):
-        self.task, self.seeds = task, tuple(seeds)
+        self.task, self.seeds, self.count = task, tuple(seeds), count
         self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
-        self.envs = [make(task, reward_delay) for _ in seeds]
+        self.envs = [make(task, reward_delay) for _ in range(len(self.seeds) * count)]
         self.spec = spec_of(self.envs[0])
-        lanes, size = len(self.envs), self.spec.observation_size
-        self.obs = np.zeros((lanes, size), np.float32)
-        self._episode = np.full(lanes, -1)
-        self._actions: list[list[np.ndarray]] = [[] for _ in seeds]
-        self._digest = [0] * lanes
+        envs, size = len(self.envs), self.spec.observation_size
+        self.obs = np.zeros((envs, size), np.float32)
+        self._episode = np.full(envs, -1)
+        self._actions: list[list[np.ndarray]] = [[] for _ in self.envs]
+        self._digest = [0] * envs
 
-    def begin(self, lane: int) -> None:
-        """Start the lane's next episode."""
-        self._episode[lane] += 1
-        seed = episode_seed(self.seeds[lane], int(self._episode[lane]))
-        self.envs[lane] = renewed(self.envs[lane], self.task, self.reward_delay)
-        raw, _ = self.envs[lane].reset(seed=seed)
-        self._actions[lane] = []
-        self._digest[lane] = 0
-        self.obs[lane] = self._observe(lane, raw, 0.0)
+    def begin(self, env: int) -> None:
+        """Start the next episode of an environment."""
+        self._episode[env] += 1
+        lane, number = divmod(env, self.count)
+        seed = episode_seed(self.seeds[lane], int(self._episode[env]), number)
+        self.envs[env] = renewed(self.envs[env], self.task, self.reward_delay)
+        raw, _ = self.envs[env].reset(seed=seed)
+        self._actions[env] = []
+        self._digest[env] = 0
+        self.obs[env] = self._observe(env, raw, 0.0)
 
     def step(self, actions: np.ndarray, alive: np.ndarray) -> Seen:
-        """Act in every living lane; the others answer zeros."""
-        lanes = len(self.envs)
-        reward, ended = np.zeros(lanes, np.float32), np.zeros(lanes, bool)
-        terminated, next_obs = np.zeros(lanes, bool), np.zeros_like(self.obs)
-        boxed = self.spec.to_box(actions)
+        """Act in every living lane, of one environment each; the others answer zeros."""
+        lanes, next_obs = len(self.envs), np.zeros_like(self.obs)
+        reward = np.zeros(lanes, np.float32)
+        terminated, ended = np.zeros(lanes, bool), np.zeros(lanes, bool)
         for lane in np.flatnonzero(alive).tolist():
-            raw, gain, done, cut, _ = self.envs[lane].step(boxed[lane])
-            self._actions[lane].append(actions[lane])
-            next_obs[lane] = self.obs[lane] = self._observe(lane, raw, gain)
-            reward[lane], ended[lane] = gain, done or cut
-            terminated[lane] = done or (cut and self.limit_terminates)
-            if ended[lane]:
-                self.begin(lane)
+            reward[lane], terminated[lane], ended[lane], next_obs[lane], _ = self.act(
+                lane, actions[lane]
+            )
         # A copy, because the device may still be reading when the next step writes.
         return Seen(reward, terminated, ended, next_obs, self.obs.copy())
 
-    def episode(self, lane: int) -> Episode:
-        taken = np.asarray(self._actions[lane], np.float32).reshape(-1, self.spec.action_size)
-        return Episode(int(self._episode[lane]), taken, self._digest[lane])
+    def act(self, env: int, action: np.ndarray) -> Seen:
+        """One step of one environment."""
+        raw, reward, done, cut, _ = self.envs[env].step(self.spec.to_box(action))
+        self._actions[env].append(action)
+        obs = next_obs = self._observe(env, raw, reward)
+        if done or cut:
+            self.begin(env)
+            obs = self.obs[env].copy()
+            return Seen(float(reward), bool(done or self.limit_terminates), True, next_obs, obs)
+        self.obs[env] = obs
+        return Seen(float(reward), False, False, next_obs, obs)
 
-    def restore(self, lane: int, episode: Episode) -> bool:
+    def episodes(self, lane: int) -> list[Episode]:
+        """Those that are running in a lane's environments."""
+        size = self.spec.action_size
+        return [
+            Episode(
+                int(self._episode[env]),
+                np.asarray(self._actions[env], np.float32).reshape(-1, size),
+                self._digest[env],
+            )
+            for env in range(lane * self.count, (lane + 1) * self.count)
+        ]
+
+    def restore(self, env: int, episode: Episode) -> bool:
         """Have this episode again. False: it came out differently, so a new one was started."""
-        self._episode[lane] = episode.number - 1
-        self.begin(lane)
+        self._episode[env] = episode.number - 1
+        self.begin(env)
         for action in episode.actions:
-            raw, gain, done, cut, _ = self.envs[lane].step(self.spec.to_box(action))
-            self._actions[lane].append(action)
-            self.obs[lane] = self._observe(lane, raw, gain)
+            raw, gain, done, cut, _ = self.envs[env].step(self.spec.to_box(action))
+            self._actions[env].append(action)
+            self.obs[env] = self._observe(env, raw, gain)
             if done or cut:
                 break
-        same = len(self._actions[lane]) == len(episode.actions)
-        if same and self._digest[lane] == episode.digest:
+        same = len(self._actions[env]) == len(episode.actions)
+        if same and self._digest[env] == episode.digest:
             return True
-        self.begin(lane)
+        self.begin(env)
         return False
 
     def close(self) -> None:
         for env in self.envs:
             env.close()
 
-    def _observe(self, lane: int, raw: Any, reward: Any) -> np.ndarray:
-        digest = zlib.crc32(np.asarray(raw).tobytes(), self._digest[lane])
-        self._digest[lane] = zlib.crc32(np.float64(reward).tobytes(), digest)
+    def _observe(self, env: int, raw: Any, reward: Any) -> np.ndarray:
+        digest = zlib.crc32(np.ascontiguousarray(raw), self._digest[env])
+        self._digest[env] = zlib.crc32(struct.pack("d", reward), digest)
         return np.asarray(raw, np.float32).ravel()

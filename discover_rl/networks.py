@@ -87,16 +87,18 @@ def features(net: Net, x: Array, activation: str = "relu", late: Array | None = 
     """Everything but the head: (…, n, inputs) → (…, n, inputs of the head)."""
     if "input" in net:
         x = standardise(x, net["input"]["mean"], net["input"]["deviation"])
-    depth = sum(name.startswith("layer") for name in net)
-    for i in range(depth):
-        layer = net[f"layer{i}"]
-        if late is not None and i == _joint(depth):
+    joint = -1 if late is None else _joint(sum(name.startswith("layer") for name in net))
+    activate, i = ACTIVATIONS[activation], 0
+    while layer := net.get(f"layer{i}"):
+        if i == joint:
+            assert late is not None
             xp = namespace(x)
             x = xp.concat([x, xp.broadcast_to(late, (*x.shape[:-1], late.shape[-1]))], axis=-1)
         x = _linear(layer, x)
         if "gain" in layer:
             x = _normalise(x) * layer["gain"][..., None, :] + layer["offset"][..., None, :]
-        x = ACTIVATIONS[activation](x)
+        x = activate(x)
+        i += 1
     return x
 
 
@@ -107,8 +109,8 @@ def apply(net: Net, x: Array, activation: str = "relu", late: Array | None = Non
 
 def standardise(x: Array, mean: Array, deviation: Array, limit: float = 10.0) -> Array:
     """(x − mean) / deviation, no further than `limit` from 0; the statistics are (…, inputs)."""
-    scaled = (x - mean[..., None, :]) / deviation[..., None, :]
-    return namespace(x).clip(scaled, -limit, limit)
+    xp, scaled = namespace(x), (x - mean[..., None, :]) / deviation[..., None, :]
+    return xp.minimum(xp.maximum(scaled, -limit), limit)  # NumPy's clip takes three times as long
 
 
 def _joint(depth: int) -> int:
@@ -117,7 +119,7 @@ def _joint(depth: int) -> int:
 
 
 def _linear(layer: Any, x: Array) -> Array:
-    return namespace(x).matmul(x, layer["weight"]) + layer["bias"][..., None, :]
+    return x @ layer["weight"] + layer["bias"][..., None, :]
 
 
 def _normalise(x: Array, epsilon: float = 1e-5) -> Array:

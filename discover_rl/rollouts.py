@@ -1,226 +1,315 @@
 """An on-policy agent: it acts on the host, in NumPy, and learns from whole rollouts.
 
-Parameters stand still during a rollout, so nothing has to be asked of the device: random numbers
-for all of it are drawn in one block beforehand, and lanes act one after the other, each with
-arrays of its own. Then one compiled call, vmapped over lanes, does all the learning.
+Parameters stand still during a rollout, so nothing has to be asked of the device: the random
+numbers for all of it are drawn in one block beforehand. Then one compiled call does all the
+learning of a lane.
 
-Between ticks the state lies on the host, lanes in front, and ticks write into it.
+The state lies on the host and is written into. Lanes act and learn one after the other, each with
+arrays of its own: networks this narrow gain nothing from being computed together, and a run comes
+out the same, bit for bit, whatever runs beside it.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from discover_rl.agent import WATCHED, Reply, Stream, streams
-from discover_rl.equations import Moments, deviation, no_moments, observe
+from discover_rl import running
+from discover_rl.agent import Bad, Stream, streams
 from discover_rl.networks import standardise
-from discover_rl.types import Action, Array, Net, OnPolicy, Rollout, Seen, Spec
+from discover_rl.running import Running
+from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec, Strategy
 
+CHUNK = 256
+"""Steps of every environment between two looks at the clock."""
 LIMIT = 10.0
 """Scaled rewards go no further."""
+NO_SHIFT = Nudge._field_defaults["shift"]
 
 
 class State(NamedTuple):
-    seed: Array  # ()
+    """A cohort's, with lanes in front; or one lane's, as views of a cohort's arrays."""
+
+    seed: np.ndarray  # ()
     learner: Any  # the algorithm's state, the strategy's inside
+    memory: Any  # (environments, …) the strategy's, of the running episodes
     rollout: Rollout  # filled up to where the run is
-    moments: Moments  # of the observations that were acted upon
-    gains: Moments  # of the discounted rewards so far, to scale rewards by
-    gain: Array  # () the discounted reward so far of the episode
+    observations: Running  # those that were acted upon
+    gains: Running  # to scale rewards by
+    gain: np.ndarray  # (environments,) the discounted reward so far of each episode
+    standing: np.ndarray  # (environments, observation) where to act next, as the networks see it
     told: dict[str, Array]  # what the last learning had to report
-    action: Action  # chosen, and not yet answered by the environment
 
 
 class RolloutAgent:
     """The programs of a cohort. All states have lanes in front."""
 
     def __init__(
-        self, spec: Spec, algorithm: str, hyper: Any, strategy: str, strategy_hyper: Any, steps: int
+        self,
+        spec: Spec,
+        algorithm: str,
+        hyper: Any,
+        strategy: str,
+        strategy_hyper: Any,
+        steps: int,
+        environments: int = 1,
     ):
         """Only the statics of `hyper` and `strategy_hyper` count here: `init` gets the floats."""
         module = importlib.import_module(f"discover_rl.algorithms.{algorithm}")
         tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
-        self.spec, self.steps = spec, steps
+        self.spec, self.steps, self.environments = spec, steps, environments
         self.horizon: int = hyper.horizon
         self.normalise: bool = hyper.normalise
-        self.strategy = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
+        self.strategy: Strategy = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
         self.algorithm: OnPolicy = module.make(spec, hyper, self.strategy)
-        self.init = jax.jit(jax.vmap(self._init))
-        self._learn_all = jax.jit(jax.vmap(self._learn, in_axes=(0, 0, 0, None)))
-        self._draw_all = jax.jit(jax.vmap(self._draw, in_axes=(0, None)))
+        # Small matrices: handing them to several threads takes longer than multiplying them.
+        alone = {"xla_cpu_multi_thread_eigen": False}
+        self._init = jax.jit(self._new_learner)
+        self._begin = jax.jit(self._new_memory)
+        self._draw = jax.jit(self._block)
+        self._learn = jax.jit(self._lesson, compiler_options=alone)
         self._greedy = jax.jit(jax.vmap(lambda learner: self.algorithm.greedy(learner).net))
-        self._drawn: tuple[int, Any] = (-1, None)  # the rollout's first step, its random numbers
-        self._split: tuple[Any, list[Any]] = (None, [])  # a learner, and its lanes
+        self._drawn: dict[int, tuple[int, list[list[Any]]]] = {}  # lane → first step, numbers
+        self._high = np.ones((1, spec.action_size), np.float32)
+        self._low = -self._high
+
+    def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any) -> State:
+        """Fresh lanes; `hyper` and `strategy_hyper` have lanes in front."""
+        given = seeds, hyper, strategy_hyper
+        return _stacked([self._new(*_lane(given, lane)) for lane in range(len(seeds))])
+
+    like = init
+    """What has a state's shapes."""
 
     def place(self, state: State) -> State:
-        """The state where ticks want it: on the host, to be written into."""
-        return jax.tree.map(lambda leaf: np.array(leaf), jax.device_get(state))
+        """The state where it is wanted: on the host, to be written into."""
+        return jax.tree.map(np.array, state)
 
     def enter(self, state: State, obs: np.ndarray, fresh: np.ndarray, step: int) -> State:
-        """Where `fresh`, an episode starts at `obs` and the next action is chosen there."""
+        """Where `fresh`, an episode starts at `obs` and the next action will be chosen there."""
         state = self.place(state)
-        for lane in np.flatnonzero(fresh).tolist():
-            state.gain[lane] = 0.0
-            if self.normalise:
-                _write(state.moments, lane, observe(_of(state.moments, lane), obs[lane]))
-            self._act(state, lane, self._seen(state, lane, obs[lane]), int(step))
+        lanes, count = len(state.seed), self.environments
+        fresh, obs = fresh.reshape(lanes, count), obs.reshape(lanes, count, -1)
+        for lane in np.flatnonzero(fresh.any(axis=1)).tolist():
+            mine, envs = _lane(state, lane), np.flatnonzero(fresh[lane]).tolist()
+            met = running.numbers(mine.observations)
+            for env in envs:
+                met = running.met(met, obs[lane, env].astype(float))
+                _write(mine.memory, env, self._memory(mine, step + env))
+                mine.gain[env] = 0.0
+            for env in envs:
+                mine.standing[env] = self._look(met, obs[lane, env])[0]
+            running.put(mine.observations, met)
         return state
 
-    def tick(self, state: State, seen: Seen, step: int) -> tuple[State, Reply]:
-        """Keep what was seen after `step` steps, learn where a rollout is full, and act."""
-        at, lanes = (step - 1) % self.horizon, range(len(state.seed))
-        standing = [self._keep(state, lane, seen, at) for lane in lanes]
-        losses = ()
-        if at == self.horizon - 1:
-            state, losses = self._learned(state, step)
-        for lane in lanes:
-            self._act(state, lane, standing[lane], step)
-        return state, Reply(state.action.executed.copy(), _bad(seen, losses, state.action.executed))
+    def advance(
+        self, state: State, lanes: Any, alive: np.ndarray, step: int, until: int
+    ) -> tuple[State, int, list[Bad]]:
+        """Act on, no further than `until`, and learn where rollouts are full."""
+        count = self.environments
+        full = self.horizon * count
+        upto = min(until, step + CHUNK * count, step - step % full + full)
+        living = np.flatnonzero(alive).tolist()
+        bad = []
+        for lane in living:
+            bad += self._play(_lane(state, lane), lanes, lane, step, upto)
+        if upto % full == 0:
+            fine = [lane for lane in living if lane not in {it.lane for it in bad}]
+            state, lost = self._learned(state, fine, upto)
+            bad += lost
+        return state, upto, bad
 
     def report(self, state: State, step: int) -> dict[str, Array]:
         """Diagnostics of the last rollout that was learned from."""
-        return state.told if step >= self.horizon else {}
+        return state.told if step >= self.horizon * self.environments else {}
 
     def nets(self, state: State) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
         net = jax.device_get(self._greedy(state.learner))
         if self.normalise:
-            met = {"mean": state.moments.mean.copy(), "deviation": deviation(state.moments)}
-            net = {"input": met, **net}
+            seen, mean, scatter = state.observations
+            scale = running.deviation(Running(seen[:, None], mean, scatter))
+            met = {"mean": mean, "deviation": scale}
+            net = {"input": jax.tree.map(np.float32, met), **net}
         return net
 
     # One lane, on the host.
 
-    def _keep(self, state: State, lane: int, seen: Seen, at: int) -> np.ndarray:
-        """Store what the environment answered; the observation to act upon, as networks see it."""
-        rollout, reward, ended = state.rollout, seen.reward[lane], seen.ended[lane]
-        if self.normalise:
-            _write(state.moments, lane, observe(_of(state.moments, lane), seen.obs[lane]))
-            gain = state.gain[lane] * state.learner.hyper.gamma[lane] + reward
-            gains = observe(_of(state.gains, lane), gain)
-            _write(state.gains, lane, gains)
-            state.gain[lane] = 0.0 if ended else gain
-            reward = min(max(reward / deviation(gains), -LIMIT), LIMIT)
-        standing = self._seen(state, lane, seen.obs[lane])
-        rollout.reward[lane, at] = reward
-        rollout.terminated[lane, at] = seen.terminated[lane]
-        rollout.ended[lane, at] = ended
-        rollout.next_obs[lane, at] = (
-            self._seen(state, lane, seen.next_obs[lane]) if ended else standing
-        )
-        return standing
+    def _play(self, mine: State, lanes: Any, lane: int, step: int, upto: int) -> list[Bad]:
+        """Fill the rollout from `step` to `upto`. The inner loop is what costs, so it does little:
+        what can wait is done for all steps together, in `_store`."""
+        count, at = self.environments, step // self.environments % self.horizon
+        envs, learner, act = range(count), mine.learner, self.algorithm.act
+        standing = [mine.standing[env : env + 1].copy() for env in envs]
+        memory = [_lane(mine.memory, env) for env in envs]
+        met, seen, acted, next_obs = running.numbers(mine.observations), [], [], []
+        for noise in self._block_of(mine, lane, step)[at : at + (upto - step) // count]:
+            for env in envs:
+                memory[env], nudge, bare = act(learner, memory[env], standing[env], noise[env])
+                acted.append((standing[env], bare, nudge.context))
+                if nudge.shift is not NO_SHIFT:
+                    bare = bare + nudge.shift
+                executed = np.minimum(np.maximum(bare, self._low), self._high)
+                if not math.isfinite(np.vdot(executed, executed)):
+                    return [Bad(lane, "action", step + len(seen))]
+                answer = lanes.act(lane * count + env, executed[0])
+                seen.append(answer)
+                if self.normalise:
+                    met = running.met(met, answer.obs.astype(float))
+            for env, answer in zip(envs, seen[-count:], strict=True):
+                standing[env] = self._look(met, answer.obs)
+                next_obs.append(standing[env])
+                if answer.ended:
+                    next_obs[-1] = self._look(met, answer.next_obs)
+                    memory[env] = self._memory(mine, step + len(seen) - count + env)
+        mine.standing[...] = np.concatenate(standing)
+        running.put(mine.observations, met)
+        for env in envs:
+            _write(mine.memory, env, memory[env])
+        return self._store(mine, lane, step, seen, acted, next_obs)
 
-    def _act(self, state: State, lane: int, standing: np.ndarray, step: int) -> None:
-        """Choose the action at `standing`, where `step` steps have been made."""
-        at = step % self.horizon
-        if self._drawn[0] != step - at:
-            drawn = jax.device_get(self._draw_all(state.seed, step - at))
-            lanes = range(len(state.seed))
-            self._drawn = step - at, [_steps(drawn, i) for i in lanes]
-        learner = self._lane(state.learner, lane)
-        memory, nudge, bare = self.algorithm.act(learner, standing, self._drawn[1][lane][at])
-        if memory is not learner.strategy:
-            jax.tree.map(
-                lambda whole, new: whole.__setitem__(lane, new), state.learner.strategy, memory
-            )
-        rollout = state.rollout
-        rollout.obs[lane, at] = standing
-        rollout.action[lane, at] = bare
-        if nudge.context is not None:
-            rollout.context[lane, at] = nudge.context
-        state.action.bare[lane] = bare[0]
-        (bare + nudge.shift).clip(-1.0, 1.0, out=state.action.executed[lane : lane + 1])
+    def _store(self, mine: State, lane: int, step: int, seen: list, acted: list, next_obs: list):
+        """Write down what was done from `step` on and what came of it."""
+        count = self.environments
+        at, steps = step // count % self.horizon, len(seen) // count
+        obs, action, context = zip(*acted, strict=True)
+        reward, terminated, ended, _, _ = zip(*seen, strict=True)
+        columns = {
+            "obs": np.concatenate(obs),
+            "action": np.concatenate(action),
+            "next_obs": np.concatenate(next_obs),
+            "reward": self._scaled(mine, reward, ended),
+            "terminated": terminated,
+            "ended": ended,
+        }
+        if self.strategy.context_size:
+            columns["context"] = np.concatenate(context)
+        for name, column in columns.items():
+            whole = getattr(mine.rollout, name)[at : at + steps]
+            whole[...] = np.reshape(column, whole.shape)
+        for name in ("next_obs", "reward"):
+            finite = np.isfinite(np.reshape(columns[name], (len(seen), -1))).all(axis=1)
+            if not finite.all():
+                quantity = "observation" if name == "next_obs" else name
+                return [Bad(lane, quantity, step + int(finite.argmin()) + 1)]
+        return []
 
-    def _seen(self, state: State, lane: int, obs: np.ndarray) -> np.ndarray:
+    def _scaled(self, mine: State, reward: Any, ended: Any) -> list[float]:
+        """Rewards in standard deviations of the discounted reward so far."""
+        if not self.normalise:
+            return list(reward)
+        count, gamma = self.environments, mine.learner.hyper.gamma.item()
+        gain, gains, scaled = mine.gain.tolist(), running.numbers(mine.gains), []
+        for first in range(0, len(reward), count):
+            for env in range(count):
+                gain[env] = gain[env] * gamma + reward[first + env]
+                gains = running.met(gains, gain[env])
+            deviation = running.deviation(gains)
+            for env in range(count):
+                scaled.append(min(max(reward[first + env] / deviation, -LIMIT), LIMIT))
+                gain[env] = 0.0 if ended[first + env] else gain[env]
+        mine.gain[...] = gain
+        running.put(mine.gains, gains)
+        return scaled
+
+    def _look(self, met: Running, obs: np.ndarray) -> np.ndarray:
         """(observation,) → (1, observation), as the networks see it."""
         if not self.normalise:
             return obs[None]
-        moments = _of(state.moments, lane)
-        return standardise(obs[None], moments.mean, deviation(moments))
+        scale = running.deviation(met)
+        return standardise(obs.astype(float)[None], met.mean, scale).astype(np.float32)
 
-    def _lane(self, learner: Any, lane: int) -> Any:
-        """One lane of the learner: views, made once for as long as parameters stand still."""
-        if self._split[0] is not learner:
-            count = len(jax.tree.leaves(learner)[0])
-            lanes = [jax.tree.map(lambda leaf, i=i: leaf[i], learner) for i in range(count)]
-            self._split = learner, lanes
-        return self._split[1][lane]
+    def _memory(self, mine: State, step: int) -> Any:
+        """The strategy's, of an episode that starts; no two start at the same step."""
+        if not jax.tree.leaves(mine.memory):
+            return mine.memory
+        return jax.device_get(self._begin(mine.learner, mine.seed, np.int32(step)))
 
-    def _learned(self, state: State, step: int) -> tuple[State, Any]:
-        learner, losses, told = jax.device_get(
-            self._learn_all(state.learner, state.rollout, state.seed, np.int32(step))
-        )
-        learner = jax.tree.map(np.array, learner)  # what comes from the device cannot be written to
-        return state._replace(learner=learner, told=told), losses
+    def _block_of(self, mine: State, lane: int, step: int) -> list[list[Any]]:
+        """The random numbers of a lane's present rollout: by step, by environment."""
+        first = step - step % (self.horizon * self.environments)
+        if lane not in self._drawn or self._drawn[lane][0] != first:
+            leaves, shape = jax.tree.flatten(jax.device_get(self._draw(mine.seed, np.int32(first))))
+            # Taken apart all at once, because taking trees apart is slow.
+            parts = zip(*(leaf.reshape(-1, *leaf.shape[2:]) for leaf in leaves), strict=True)
+            each = [shape.unflatten(part) for part in parts]
+            steps = range(0, len(each), self.environments)
+            self._drawn[lane] = first, [each[i : i + self.environments] for i in steps]
+        return self._drawn[lane][1]
 
-    # One lane, on the device.
+    def _learned(self, state: State, living: list[int], step: int) -> tuple[State, list[Bad]]:
+        learner, told, bad = list(_lanes(state.learner)), list(_lanes(state.told)), []
+        for lane in living:
+            mine = _lane(state, lane)
+            outcome = self._learn(mine.learner, mine.rollout, mine.seed, np.int32(step))
+            learner[lane], losses, told[lane] = jax.device_get(outcome)
+            broken = [n for n, loss in losses._asdict().items() if not np.isfinite(loss)]
+            bad += [Bad(lane, f"{name}_loss", step) for name in broken[:1]]
+        return state._replace(learner=_stacked(learner), told=_stacked(told)), bad
 
-    def _init(self, seed: Array, hyper: Any, strategy_hyper: Any) -> State:
-        learner = self.algorithm.init(streams(seed, 0)[Stream.INIT], hyper, strategy_hyper)
-        size, steps = self.spec.observation_size, (self.horizon, 1)
+    def _new(self, seed: Any, hyper: Any, strategy_hyper: Any) -> State:
+        learner = jax.device_get(self._init(seed, hyper, strategy_hyper))
+        memory = jax.device_get(self._begin(learner, seed, np.int32(0)))
+        count, size = self.environments, self.spec.observation_size
+        shape, zero = (self.horizon, count), np.zeros(())
         rollout = Rollout(
-            obs=jnp.zeros((*steps, size)),
-            context=jnp.zeros((*steps, self.strategy.context_size)),
-            action=jnp.zeros((*steps, self.spec.action_size)),
-            reward=jnp.zeros(steps),
-            terminated=jnp.zeros(steps, bool),
-            ended=jnp.zeros(steps, bool),
-            next_obs=jnp.zeros((*steps, size)),
+            obs=np.zeros((*shape, size), np.float32),
+            context=np.zeros((*shape, self.strategy.context_size), np.float32),
+            action=np.zeros((*shape, self.spec.action_size), np.float32),
+            reward=np.zeros(shape, np.float32),
+            terminated=np.zeros(shape, bool),
+            ended=np.zeros(shape, bool),
+            next_obs=np.zeros((*shape, size), np.float32),
         )
-        nothing, zero = jnp.zeros(self.spec.action_size), jnp.zeros(())
-        told = jax.eval_shape(self._learn, learner, rollout, seed, zero)[2]
+        told = jax.eval_shape(self._lesson, learner, rollout, seed, np.int32(0))[2]
         return State(
-            seed=seed,
+            seed=np.asarray(seed),
             learner=learner,
+            memory=_stacked([memory] * count),
             rollout=rollout,
-            moments=no_moments(size),
-            gains=Moments(zero, zero, zero, (zero, zero)),
-            gain=zero,
-            told=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), told),
-            action=Action(nothing, nothing),
+            observations=Running(zero, np.zeros(size), np.zeros(size)),
+            gains=Running(zero, zero, zero),
+            gain=np.zeros(count),
+            standing=np.zeros((count, size), np.float32),
+            told=jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), told),
         )
 
-    def _draw(self, seed: Array, step: Array) -> Any:
-        keys = jax.random.split(streams(seed, step)[Stream.ACT], self.horizon)
-        return jax.vmap(lambda key: self.algorithm.draw(key, 1))(keys)
+    # One lane, compiled.
 
-    def _learn(self, learner: Any, rollout: Rollout, seed: Array, step: Array) -> Any:
-        key, report_key = jax.random.split(streams(seed, step.astype(int))[Stream.LEARN])
+    def _new_learner(self, seed: Array, hyper: Any, strategy_hyper: Any) -> Any:
+        return self.algorithm.init(streams(seed, 0)[Stream.INIT], hyper, strategy_hyper)
+
+    def _new_memory(self, learner: Any, seed: Array, step: Array) -> Any:
+        return self.algorithm.begin(learner, streams(seed, step)[Stream.BEGIN])
+
+    def _block(self, seed: Array, step: Array) -> Any:
+        shape = self.horizon, self.environments
+        keys = jax.random.split(streams(seed, step)[Stream.ACT], shape)
+        return jax.vmap(jax.vmap(self.algorithm.draw))(keys)
+
+    def _lesson(self, learner: Any, rollout: Rollout, seed: Array, step: Array) -> Any:
         # The first rollout learns at full rates.
-        progress = (step - self.horizon) / self.steps
-        learner, losses = self.algorithm.learn(learner, rollout, key, progress)
-        return learner, losses, self.algorithm.report(learner, rollout, report_key)
+        progress = (step - self.horizon * self.environments) / self.steps
+        return self.algorithm.learn(learner, rollout, streams(seed, step)[Stream.LEARN], progress)
 
 
-def _bad(seen: Seen, losses: Any, executed: np.ndarray) -> np.ndarray:
-    """Per lane, the index into WATCHED of the first quantity that is not finite, or −1."""
-    lanes = len(executed)
-    if math.isfinite(seen.next_obs.sum() + seen.reward.sum() + executed.sum() + np.sum(losses)):
-        return np.full(lanes, -1)
-    fine = [np.ones(lanes, bool)] * 3 if len(losses) == 0 else [np.isfinite(x) for x in losses]
-    watched = [np.isfinite(seen.next_obs).all(axis=-1), np.isfinite(seen.reward), *fine]
-    finite = np.stack([*watched, np.isfinite(executed).all(axis=-1)])
-    assert len(finite) == len(WATCHED)
-    return np.where(finite.all(axis=0), -1, finite.argmin(axis=0))
+def _lane(tree: Any, lane: int) -> Any:
+    """One lane of a tree, as views; of a memory, one environment."""
+    return jax.tree.map(lambda leaf: leaf[lane, ...], tree)
 
 
-def _steps(drawn: Any, lane: int) -> list[Any]:
-    """A lane's random numbers, step by step: taking trees apart is slow, so all at once."""
-    leaves, shape = jax.tree.flatten(drawn)
-    return [shape.unflatten(parts) for parts in zip(*(leaf[lane] for leaf in leaves), strict=True)]
+def _lanes(tree: Any) -> Iterator[Any]:
+    return (_lane(tree, lane) for lane in range(len(jax.tree.leaves(tree)[0])))
 
 
-def _of(moments: Moments, lane: int) -> Moments:
-    lost = moments.lost[0][lane], moments.lost[1][lane]
-    return Moments(moments.seen[lane], moments.mean[lane], moments.variance[lane], lost)
+def _stacked(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
-def _write(moments: Moments, lane: int, new: Moments) -> None:
-    moments.seen[lane], moments.mean[lane], moments.variance[lane], lost = new
-    moments.lost[0][lane], moments.lost[1][lane] = lost
+def _write(memory: Any, env: int, new: Any) -> None:
+    jax.tree.map(lambda whole, part: whole.__setitem__(env, part), memory, new)

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from discover_rl import checkpoint, provenance, store
-from discover_rl.agent import WATCHED, Agent, stack
+from discover_rl.agent import Agent, stack
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run, cohorts
 from discover_rl.envs import Episode, Lanes
@@ -156,13 +156,14 @@ class Cohort:
         self.lanes = Lanes(first.task, seeds, **dataclasses.asdict(first.env))
         self.evaluator = Evaluator(first.task, seeds, first.eval.episodes, first.eval.max_steps)
         kind = RolloutAgent if first.algorithm in ON_POLICY else Agent
-        self.agent = kind(
+        self.agent: Any = kind(
             self.lanes.spec,
             first.algorithm,
             first.hyper,
             first.strategy,
             first.strategy_hyper,
             first.steps,
+            first.env.count,
         )
         begin = (
             np.asarray(seeds, np.uint32),
@@ -174,7 +175,7 @@ class Cohort:
             self._start(self.agent.init(*begin))
         else:
             self.step = int(checkpoint.manifest(resume)["step"])
-            like = jax.eval_shape(self.agent.init, *begin)
+            like = self.agent.like(*begin)
             state, episodes = checkpoint.load(resume, like)
             self._resume(self.agent.place(state), episodes)
 
@@ -182,22 +183,25 @@ class Cohort:
         for run, record in zip(self.runs, self.records, strict=True):
             header = {"run": run.to_json(), "code": provenance.code()}
             record.begin(header | {"commit": provenance.commit()})
-        for lane in range(len(self.runs)):
-            self.lanes.begin(lane)
-        fresh = np.ones(len(self.runs), bool)
-        self.state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(0))
+        envs = len(self.lanes.envs)
+        for env in range(envs):
+            self.lanes.begin(env)
+        self.state = self.agent.enter(state, self.lanes.obs, np.ones(envs, bool), np.int32(0))
 
-    def _resume(self, state: Any, episodes: list[Episode | None]) -> None:
-        fresh = np.zeros(len(self.runs), bool)
-        for lane, (episode, record) in enumerate(zip(episodes, self.records, strict=True)):
-            if episode is None:
+    def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
+        fresh = np.zeros(len(self.lanes.envs), bool)
+        for lane, (running, record) in enumerate(zip(episodes, self.records, strict=True)):
+            if not running:
                 self.alive[lane] = False
                 continue
             record.cut(self.step)
-            fresh[lane] = not self.lanes.restore(lane, episode)
+            first = lane * self.lanes.count
+            for env, episode in enumerate(running, first):
+                fresh[env] = not self.lanes.restore(env, episode)
             lost = {"step": self.step, "event": "episode_lost"}
-            if fresh[lane] and lost not in record.lines:
-                self._note(lane, "episode_lost", "the environment could not be restored exactly")
+            if fresh[first : first + len(running)].any() and lost not in record.lines:
+                sentence = "the environment could not be restored exactly"
+                self._note(lane, "episode_lost", self.step, sentence)
         if fresh.any():
             state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(self.step))
         self.state = state
@@ -206,7 +210,6 @@ class Cohort:
         """Train to the end, or until asked to stop."""
         self.observer.started(self.runs, self.step)
         steps, every = self.runs[0].steps, self.runs[0].eval.every
-        executed = np.asarray(self.state.action.executed)
         # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
         if self.step == 0:
             self._save()
@@ -219,12 +222,12 @@ class Cohort:
                     break
                 if stopping():
                     raise Interrupted
-                seen = self.lanes.step(executed, self.alive)
-                self.step += 1
-                self.state, reply = self.agent.tick(self.state, seen, self.step)
-                executed, bad = jax.device_get(reply)
-                for lane in np.flatnonzero(self.alive & (bad >= 0)).tolist():
-                    self._bury(lane, WATCHED[bad[lane]])
+                until = min(steps, self.step - self.step % every + every)
+                self.state, self.step, bad = self.agent.advance(
+                    self.state, self.lanes, self.alive, self.step, until
+                )
+                for lane, quantity, step in bad:
+                    self._bury(lane, quantity, step)
                 self.observer.stepped(self.step)
                 if time.monotonic() - saved >= checkpoint_seconds:
                     self._save()
@@ -254,7 +257,7 @@ class Cohort:
         for lane in lanes.tolist():
             returns = scores.returns[lane].tolist()
             if not np.isfinite(returns).all():
-                self._bury(lane, "evaluation")
+                self._bury(lane, "evaluation", self.step)
                 continue
             line: dict[str, Any] = {"step": self.step, "returns": returns}
             line["lengths"] = scores.lengths[lane].tolist()
@@ -263,17 +266,17 @@ class Cohort:
             self.records[lane].append(line)
             self.observer.evaluated(self.runs[lane], self.step, returns)
 
-    def _bury(self, lane: int, quantity: str) -> None:
+    def _bury(self, lane: int, quantity: str, step: int) -> None:
         """Stop a lane that has gone bad; leave the others and the last checkpoint alone."""
         self.alive[lane] = False
-        self._note(lane, "diverged", f"{quantity} is not finite", quantity=quantity)
+        self._note(lane, "diverged", step, f"{quantity} is not finite", quantity=quantity)
 
-    def _note(self, lane: int, event: str, sentence: str, **details: str) -> None:
-        self.records[lane].append({"step": self.step, "event": event, **details})
-        self.observer.noted(self.runs[lane], self.step, sentence)
+    def _note(self, lane: int, event: str, step: int, sentence: str, **details: str) -> None:
+        self.records[lane].append({"step": step, "event": event, **details})
+        self.observer.noted(self.runs[lane], step, sentence)
 
     def _save(self) -> None:
-        episodes = [self.lanes.episode(lane) for lane in range(len(self.runs))]
+        episodes = [self.lanes.episodes(lane) for lane in range(len(self.runs))]
         if checkpoint.save(self.out, self.step, self.runs, self.alive, self.state, episodes):
             self._save_policies(self.agent.nets(self.state))
 

@@ -69,9 +69,8 @@ class Spec:
     def to_box(self, action: np.ndarray) -> np.ndarray:
         """(…, action) in −1 … 1 → (…, *action_shape) in the task's units, never out of bounds."""
         low, high, centre, half = self._border
-        return np.clip(centre + half * action, low, high).reshape(
-            action.shape[:-1] + self.action_shape
-        )
+        inside = np.minimum(np.maximum(centre + half * action, low), high)
+        return inside.reshape(action.shape[:-1] + self.action_shape)
 
     @cached_property
     def _border(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -176,7 +175,8 @@ class View(NamedTuple):
 class Strategy(NamedTuple):
     """How an agent explores, as pure functions over a state of the strategy's own.
 
-    Every default is the identity.
+    Every default is the identity. The state is what a run learns; a memory is what an environment's
+    episode leaves with the strategy, made by `begin` and carried along by `behave`.
 
     `behave` and `greedy` are written for NumPy and JAX alike and draw no random numbers: these come
     in as `noise`, made by `draw`. The other functions run under JAX only.
@@ -186,13 +186,13 @@ class Strategy(NamedTuple):
     init: Callable[..., Any] = lambda key, hyper, view: ()
     # (key, net) → parameters that the actor's loss and optimiser train together with the actor
     joint: Callable[..., Any] = lambda key, net: {}
-    # (state, view, key) → state; an episode starts
-    begin: Callable[..., Any] = lambda state, view, key: state
-    # (key, n) → the random numbers that one call of behave takes for n observations
-    draw: Callable[..., Any] = lambda key, count: ()
-    # (state, view, obs, noise, warmup) → (state, nudge); acting, obs is (n, observation)
-    behave: Callable[..., tuple[Any, Nudge]] = lambda state, view, obs, noise, warmup: (
-        state,
+    # (state, view, key) → memory; an episode starts: what is remembered for as long as it lasts
+    begin: Callable[..., Any] = lambda state, view, key: ()
+    # (key) → the random numbers that one call of behave takes
+    draw: Callable[..., Any] = lambda key: ()
+    # (state, memory, view, obs, noise, warmup) → (memory, nudge); acting, obs is (1, observation)
+    behave: Callable[..., tuple[Any, Nudge]] = lambda state, memory, view, obs, noise, warmup: (
+        memory,
         Nudge(view.params["net"]),
     )
     # (state, view, obs, key, role) → nudge; learning, obs is a batch; differentiable
@@ -225,12 +225,13 @@ class Algorithm(NamedTuple):
 
     # (key, hyper, strategy's hyper) → state
     init: Callable[..., Any]
-    # (state, key) → state; an episode starts
+    # (state, key) → the strategy's memory; an episode starts
     begin: Callable[..., Any]
     # (key) → the random numbers that one call of act takes
     draw: Callable[..., Any]
-    # (state, obs, noise, step) → (state, action); step counts the environment steps made so far
-    act: Callable[..., tuple[Any, Action]]
+    # (state, memory, obs, noise, step) → (state, memory, action); step counts the environment steps
+    # made so far
+    act: Callable[..., tuple[Any, Any, Action]]
     # (state, batch, key, update, progress) → (state, losses); one gradient update. `update` is
     # static; progress is the share of the run that lies behind, for what decays
     learn: Callable[..., tuple[Any, Losses]]
@@ -251,14 +252,14 @@ class OnPolicy(NamedTuple):
 
     # (key, hyper, strategy's hyper) → state
     init: Callable[..., Any]
-    # (key, n) → the random numbers that one call of act takes for n observations
+    # (state, key) → the strategy's memory; an episode starts
+    begin: Callable[..., Any]
+    # (key) → the random numbers that one call of act takes
     draw: Callable[..., Any]
-    # (state, obs, noise) → (strategy's state, nudge, the policy's own action)
+    # (state, memory, obs, noise) → (memory, nudge, own action); obs is (1, observation)
     act: Callable[..., tuple[Any, Nudge, Array]]
-    # (state, rollout, key, progress) → (state, losses)
-    learn: Callable[..., tuple[Any, Losses]]
-    # (state, rollout, key) → {name: number}, for the record; changes nothing
-    report: Callable[..., dict[str, Any]]
+    # (state, rollout, key, progress) → (state, losses, {name: number} for the record)
+    learn: Callable[..., tuple[Any, Losses, dict[str, Any]]]
     # (state) → the network that evaluation uses
     greedy: Callable[..., Nudge]
     form: Form

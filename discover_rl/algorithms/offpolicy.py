@@ -81,9 +81,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
             extra=core.extra(hp),
         )
 
-    def begin(state: State, key: Any) -> State:
-        shown = view(state.hyper, state.actor)
-        return state._replace(strategy=strategy.begin(state.strategy, shown, key))
+    def begin(state: State, key: Any) -> Any:
+        return strategy.begin(state.strategy, view(state.hyper, state.actor), key)
 
     def normalised(state: State, obs: Array) -> Array:
         if not core.normalise:
@@ -93,20 +92,22 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
     def draw(key: Any) -> Noise:
         warmup, policy, theirs = random.split(key, 3)
         uniform = random.uniform(warmup, shape, minval=-1.0, maxval=1.0)
-        return Noise(uniform, core.draw(policy, shape), strategy.draw(theirs, 1))
+        return Noise(uniform, core.draw(policy, shape), strategy.draw(theirs))
 
-    def act(state: State, obs: Array, noise: Noise, step: Array) -> tuple[State, Action]:
+    def act(
+        state: State, memory: Any, obs: Array, noise: Noise, step: Array
+    ) -> tuple[State, Any, Action]:
         if core.normalise:  # every observation that is acted upon counts, once
             state = state._replace(moments=observe(state.moments, obs))
         obs, warm = normalised(state, obs[None]), step < settings.warmup
         shown = view(state.hyper, state.actor)
-        memory, nudge = strategy.behave(state.strategy, shown, obs, noise.strategy, warm)
+        memory, nudge = strategy.behave(state.strategy, memory, shown, obs, noise.strategy, warm)
         if core.sample is None:
             by_itself = core.policy(nudge._replace(shift=0.0), obs)
         else:
             by_itself = core.sample(nudge, obs, noise.policy)
         bare = networks.namespace(obs).where(warm, noise.warmup, by_itself)
-        return state._replace(strategy=memory), Action(bare[0], clip(bare + nudge.shift)[0])
+        return state, memory, Action(bare[0], clip(bare + nudge.shift)[0])
 
     def seen(state: State, batch: Batch) -> Batch:
         """The batch as the networks see it."""
@@ -164,8 +165,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
 
         if update.actor or strategy.cadence == "critic":
             shown = lesson(state, hp, y)
-            memory, loss = strategy.learn(state.strategy, shown, batch, strategy_key)
-            state = state._replace(strategy=memory)
+            own, loss = strategy.learn(state.strategy, shown, batch, strategy_key)
+            state = state._replace(strategy=own)
             losses = losses._replace(strategy=loss)
 
         if update.targets:

@@ -111,10 +111,14 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
     )
 
 
+def mean_of(nudge: Nudge, obs: Array) -> Array:
+    """The mean of the policy's own action."""
+    return networks.mean_action(FORM, nudge.net, networks.with_context(obs, nudge.context))
+
+
 def policy(nudge: Nudge, obs: Array) -> Array:
     """The mean action, shifted, not clipped."""
-    seen = networks.with_context(obs, nudge.context)
-    return networks.mean_action(FORM, nudge.net, seen) + nudge.shift
+    return mean_of(nudge, obs) + nudge.shift
 
 
 def value_of(critic: Net, obs: Array, context: Array | None) -> Array:
@@ -130,7 +134,10 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
     wide = spec.observation_size + strategy.context_size
 
     def optimiser(hp: Hyper) -> Optimiser:
-        return optax.chain(optax.clip_by_global_norm(hp.max_grad_norm), core.optimiser(hp))
+        # Flat, because a step on many small arrays is mostly overhead.
+        return optax.flatten(
+            optax.chain(optax.clip_by_global_norm(hp.max_grad_norm), core.optimiser(hp))
+        )
 
     def view(hp: Hyper, params: Actor, error: Any = None) -> View:
         shown = View(params, policy, features, optimiser(hp))
@@ -152,22 +159,23 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
             strategy=strategy.init(strategy_key, strategy_hyper, view(hp, actor)),
         )
 
-    def draw(key: Any, count: int) -> Any:
-        own, theirs = random.split(key)
-        return random.normal(own, (count, spec.action_size)), strategy.draw(theirs, count)
+    def begin(state: State, key: Any) -> Any:
+        return strategy.begin(state.strategy, view(state.hyper, state.actor), key)
 
-    def act(state: State, obs: Array, noise: Any) -> tuple[Any, Nudge, Array]:
-        """(strategy's state, nudge, the policy's own action); for NumPy and JAX alike."""
+    def draw(key: Any) -> Any:
+        own, theirs = random.split(key)
+        return random.normal(own, (1, spec.action_size)), strategy.draw(theirs)
+
+    def act(state: State, memory: Any, obs: Array, noise: Any) -> tuple[Any, Nudge, Array]:
+        """(memory, nudge, the policy's own action); for NumPy and JAX alike."""
         # Without an optimiser, which is for learning and takes longer to make than an action.
         shown = View(state.actor, policy, features, None)
-        memory, nudge = strategy.behave(state.strategy, shown, obs, noise[1], False)
-        mean = policy(nudge._replace(shift=0.0), obs)
+        memory, nudge = strategy.behave(state.strategy, memory, shown, obs, noise[1], False)
         std = networks.namespace(obs).exp(nudge.net["log_std"]["value"])
-        return memory, nudge, mean + std[None] * noise[0]
+        return memory, nudge, mean_of(nudge, obs) + std[None] * noise[0]
 
     def log_prob_of(nudge: Nudge, obs: Array, action: Array) -> Array:
-        mean = policy(nudge._replace(shift=0.0), obs)
-        return gaussian_log_prob(action, mean, nudge.net["log_std"]["value"][None])
+        return gaussian_log_prob(action, mean_of(nudge, obs), nudge.net["log_std"]["value"][None])
 
     def context_of(state: State, obs: Array, key: Any) -> Array | None:
         shown = view(state.hyper, state.actor)
@@ -228,15 +236,18 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         )
         return state, Losses(critic=value, actor=own, strategy=jnp.asarray(strategy_loss, float))
 
-    def learn(state: State, rollout: Rollout, key: Any, progress: Any) -> tuple[State, Losses]:
+    def learn(
+        state: State, rollout: Rollout, key: Any, progress: Any
+    ) -> tuple[State, Losses, dict[str, Array]]:
         sample_key, order_key, step_key = random.split(key, 3)
         hp = faded(state.hyper, progress)
         whole = samples(state, rollout, sample_key)
+        told = report(state, whole)
         size = whole.value.shape[0] // settings.minibatches
         used = size * settings.minibatches
-        orders = jax.vmap(lambda key: random.permutation(key, whole.value.shape[0])[:used])(
-            random.split(order_key, settings.epochs)
-        )
+        # Sorting random numbers once: random.permutation sorts several times to rule out ties.
+        tags = random.bits(order_key, (settings.epochs, whole.value.shape[0]))
+        orders = jnp.argsort(tags, axis=1)[:, :used]
         batches = orders.reshape(settings.epochs * settings.minibatches, size)
 
         def one(state: State, inputs: Any) -> tuple[State, Losses]:
@@ -245,10 +256,10 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
 
         keys = random.split(step_key, len(batches))
         state, losses = jax.lax.scan(one, state, (batches, keys))
-        return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
+        return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), losses), told
 
-    def report(state: State, rollout: Rollout, key: Any) -> dict[str, Array]:
-        whole = samples(state, rollout, key)
+    def report(state: State, whole: Sample) -> dict[str, Array]:
+        """Of a rollout, before anything is learned from it."""
         own = {"value": whole.value.mean(), "td_error": jnp.abs(whole.target - whole.value).mean()}
         own["std"] = jnp.exp(state.actor["net"]["log_std"]["value"]).mean()
         return own | strategy.report(state.strategy, lesson(state, state.hyper), whole)
@@ -260,4 +271,4 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         weight = net["layer0"]["weight"][..., : spec.observation_size, :]
         return nudge._replace(net={**net, "layer0": {**net["layer0"], "weight": weight}})
 
-    return OnPolicy(init, draw, act, learn, report, greedy, FORM)
+    return OnPolicy(init, begin, draw, act, learn, greedy, FORM)

@@ -70,12 +70,12 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         return State(hp, explorer, explorer, view.optimiser.init(explorer))
 
     def behave(
-        state: State, view: View, obs: Array, noise: Any, warmup: Any
-    ) -> tuple[State, Nudge]:
+        state: State, memory: Any, view: View, obs: Array, noise: Any, warmup: Any
+    ) -> tuple[Any, Nudge]:
         del noise, warmup
         if not settings.acts:
-            return state, nowhere(view, obs)
-        return state, towards(state.explorer, state, view, obs)
+            return memory, nowhere(view, obs)
+        return memory, towards(state.explorer, state, view, obs)
 
     def expect(state: State, view: View, obs: Array, key: Any, role: Role) -> Nudge:
         del key

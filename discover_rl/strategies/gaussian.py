@@ -26,11 +26,13 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         del key, view
         return hp
 
-    def draw(key: Any, count: int) -> Array:
-        return random.normal(key, (count, spec.action_size))
+    def draw(key: Any) -> Array:
+        return random.normal(key, (1, spec.action_size))
 
-    def behave(hp: Hyper, view: View, obs: Array, noise: Array, warmup: Any) -> tuple[Hyper, Nudge]:
+    def behave(
+        hp: Hyper, memory: Any, view: View, obs: Array, noise: Array, warmup: Any
+    ) -> tuple[Any, Nudge]:
         del obs
-        return hp, Nudge(view.params["net"], shift=hp.sigma * noise * (1 - warmup))
+        return memory, Nudge(view.params["net"], shift=hp.sigma * noise * (1 - warmup))
 
     return Strategy(init=init, draw=draw, behave=behave)

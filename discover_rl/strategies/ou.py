@@ -8,7 +8,7 @@ and the process rests. Critic targets are the algorithm's own.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 from jax import random
@@ -24,32 +24,26 @@ class Hyper:
     dt: float = setting(1.0, "Time that one step takes.", above=0)
 
 
-class State(NamedTuple):
-    hyper: Hyper
-    noise: Array  # (1, action)
-
-
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     del hp, blueprint
 
-    def init(key: Any, hp: Hyper, view: View) -> State:
+    def init(key: Any, hp: Hyper, view: View) -> Hyper:
         del key, view
-        return State(hp, jnp.zeros((1, spec.action_size)))
+        return hp
 
-    def begin(state: State, view: View, key: Any) -> State:
-        del view, key
-        return state._replace(noise=0.0 * state.noise)
+    def begin(hp: Hyper, view: View, key: Any) -> Array:
+        del hp, view, key
+        return jnp.zeros((1, spec.action_size))
 
-    def draw(key: Any, count: int) -> Array:
-        return random.normal(key, (count, spec.action_size))
+    def draw(key: Any) -> Array:
+        return random.normal(key, (1, spec.action_size))
 
     def behave(
-        state: State, view: View, obs: Array, noise: Array, warmup: Any
-    ) -> tuple[State, Nudge]:
+        hp: Hyper, now: Array, view: View, obs: Array, noise: Array, warmup: Any
+    ) -> tuple[Array, Nudge]:
         del obs
-        hp = state.hyper
-        drawn_back = state.noise - hp.theta * hp.dt * state.noise
+        drawn_back = now - hp.theta * hp.dt * now
         moved = (drawn_back + hp.sigma * hp.dt**0.5 * noise) * (1 - warmup)
-        return state._replace(noise=moved), Nudge(view.params["net"], shift=moved)
+        return moved, Nudge(view.params["net"], shift=moved)
 
     return Strategy(init=init, begin=begin, draw=draw, behave=behave)

@@ -1,0 +1,38 @@
+"""Running statistics on the host, for observations and rewards."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+EPSILON = 1e-8
+"""Added to variances, for what does not vary."""
+
+
+class Running(NamedTuple):
+    """Mean and scatter of all that was met; float64, so that a million of them lose no digits."""
+
+    seen: Any  # ()
+    mean: Any  # (…)
+    scatter: Any  # (…) sum of squared distances from the mean
+
+
+def numbers(running: Running) -> Running:
+    """Numbers in place of arrays without axes, which are slow."""
+    return Running(*(part if part.ndim else part.item() for part in running))
+
+
+def met(running: Running, x: Any) -> Running:
+    """One more, by Welford's recursion."""
+    seen = running.seen + 1.0
+    before = x - running.mean
+    mean = running.mean + before / seen
+    return Running(seen, mean, running.scatter + before * (x - mean))
+
+
+def put(there: Running, new: Running) -> None:
+    there.seen[()], there.mean[...], there.scatter[...] = new
+
+
+def deviation(running: Running) -> Any:
+    """What to divide by; never 0."""
+    return (running.scatter / running.seen + EPSILON) ** 0.5
