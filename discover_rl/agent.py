@@ -191,7 +191,7 @@ class Agent:
                 losses = jax.tree.map(lambda leaf: leaf[-1], each)
         return learner, losses
 
-    def _begin(self, state: State, fresh: Array, keys: Any) -> Any:
+    def _begin(self, state: State, fresh: Array | bool, keys: Any) -> Any:
         """The strategy's memory, begun anew where an episode is."""
         begun = self.algorithm.begin(state.learner, keys[Stream.BEGIN])
         return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, state.memory)

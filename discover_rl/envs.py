@@ -226,6 +226,6 @@ class Lanes:
             env.close()
 
     def _observe(self, env: int, raw: Any, reward: Any) -> np.ndarray:
-        digest = zlib.crc32(np.ascontiguousarray(raw), self._digest[env])
+        digest = zlib.crc32(np.ascontiguousarray(raw).data, self._digest[env])
         self._digest[env] = zlib.crc32(struct.pack("d", reward), digest)
         return np.asarray(raw, np.float32).ravel()

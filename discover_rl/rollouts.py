@@ -222,7 +222,8 @@ class RolloutAgent:
         if not self.normalise:
             return obs[None]
         scale = running.deviation(met)
-        return standardise(obs.astype(float)[None], met.mean, scale).astype(np.float32)
+        seen = standardise(obs.astype(float)[None], met.mean, scale)
+        return np.asarray(seen, np.float32)
 
     def _memory(self, mine: State, step: int) -> Any:
         """The strategy's, of an episode that starts; no two start at the same step."""

@@ -12,6 +12,7 @@ nothing; so a run that was killed and resumed is, bit for bit, the one that was 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -209,6 +210,8 @@ class Cohort:
     def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
         """Train to the end, or until asked to stop."""
         self.observer.started(self.runs, self.step)
+        # What exists by now is here to stay: looking through it for garbage takes time.
+        gc.freeze()
         steps, every = self.runs[0].steps, self.runs[0].eval.every
         # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
         if self.step == 0:
@@ -236,6 +239,7 @@ class Cohort:
             self._save()
             raise Stopped(checkpoint.step_of(self.out)) from None
         finally:
+            gc.unfreeze()
             self.lanes.close()
             self.evaluator.close()
         checkpoint.clear(self.out, [self.runs[i].name for i in np.flatnonzero(~self.alive)])

@@ -102,11 +102,11 @@ class Rollout(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a lane's environment answered to its last action."""
+    """What an environment answered to its last action."""
 
-    reward: Array  # ()
-    terminated: Array  # ()
-    ended: Array  # () terminated or truncated
+    reward: Array | float  # ()
+    terminated: Array | bool  # ()
+    ended: Array | bool  # () terminated or truncated
     next_obs: Array  # (observation,) what the action led to
     obs: Array  # (observation,) where to act next: `next_obs`, or the first of a new episode
 

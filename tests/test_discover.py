@@ -90,7 +90,9 @@ def test_the_executed_action_contains_the_direction_in_warm_up_too():
     obs = np.asarray([0.3, -1.0, 2.0], np.float32)
     xi = direction(state.strategy.explorer, obs[None])[0]
     for step in (0, 100):
-        _, action = algorithm.act(state, jnp.asarray(obs), algorithm.draw(random.key(2)), step)
+        _, _, action = algorithm.act(
+            state, (), jnp.asarray(obs), algorithm.draw(random.key(2)), step
+        )
         expected = np.clip(action.bare + 0.3 * xi, -1, 1)
         np.testing.assert_allclose(action.executed, expected, rtol=1e-5)
         assert np.abs(action.executed - action.bare).max() > 1e-3
@@ -197,7 +199,7 @@ def test_as_the_authors_code_does_nothing_directed_is_executed():
     algorithm, state, _ = learner(acts=False)
     noise = algorithm.draw(random.key(2))
     for step in (0, 100):
-        _, action = algorithm.act(state, jnp.ones(3), noise, step)
+        _, _, action = algorithm.act(state, (), jnp.ones(3), noise, step)
         np.testing.assert_array_equal(action.executed, action.bare)
 
 

@@ -20,7 +20,9 @@ def test_noise_is_white_with_the_given_std_and_absent_in_warm_up():
 
     @jax.jit
     def act(step, keys):
-        return jax.vmap(lambda key: algorithm.act(state, obs, algorithm.draw(key), step))(keys)[1]
+        return jax.vmap(lambda key: algorithm.act(state, (), obs, algorithm.draw(key), step))(keys)[
+            2
+        ]
 
     def added(step):
         action = act(step, random.split(random.key(1), 20_000))

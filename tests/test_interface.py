@@ -35,8 +35,8 @@ def test_parameters_that_are_trained_with_the_actor():
     shape = (HP.hidden[-1], cells.SPEC.action_size)
     strategy = Strategy(
         joint=lambda key, net: {"sigma": jnp.full(shape, 0.5)},
-        draw=lambda key, count: random.normal(key, shape),
-        behave=lambda state, view, obs, noise, warmup: (state, noisy(view, noise)),
+        draw=lambda key: random.normal(key, shape),
+        behave=lambda state, memory, view, obs, noise, warmup: (memory, noisy(view, noise)),
         expect=lambda state, view, obs, key, role: noisy(view, random.normal(key, shape)),
     )
     algorithm, state = wed(strategy)
@@ -48,7 +48,7 @@ def test_parameters_that_are_trained_with_the_actor():
     cells.assert_close(after.target_actor["joint"]["sigma"], followed, 1e-6)
     # Acting differs from draw to draw, and only by the noise; evaluation has none.
     obs = jnp.ones(3)
-    act = jax.jit(lambda key: algorithm.act(state, obs, algorithm.draw(key), 100)[1].bare)
+    act = jax.jit(lambda key: algorithm.act(state, (), obs, algorithm.draw(key), 100)[2].bare)
     assert np.abs(act(random.key(1)) - act(random.key(2))).max() > 1e-3
     np.testing.assert_array_equal(act(random.key(1)), act(random.key(1)))
     cells.assert_same(algorithm.greedy(state).net, state.actor["net"])
@@ -60,9 +60,8 @@ def test_a_copy_that_is_frozen_for_an_episode():
         return jax.tree.map(lambda leaf: leaf + 0.1, view.params["net"])
 
     strategy = Strategy(
-        init=lambda key, hyper, view: view.params["net"],
         begin=begin,
-        behave=lambda state, view, obs, noise, warmup: (state, Nudge(state)),
+        behave=lambda state, memory, view, obs, noise, warmup: (memory, Nudge(memory)),
         layer_norm=True,
     )
     agent = cells.build(strategy="none")
@@ -76,7 +75,7 @@ def test_a_copy_that_is_frozen_for_an_episode():
         before = jax.device_get(state.learner)
         seen = cells.seen(seeds, step)
         state, _ = agent.tick(state, seen, step)
-        copies.append(jax.device_get(state.learner.strategy["head"]["weight"]))
+        copies.append(jax.device_get(state.memory["head"]["weight"]))
         for lane in range(2):
             if seen.ended[lane]:  # a fresh copy of the actor as it was when the episode began
                 expected = before.actor["net"]["head"]["weight"][lane] + np.float32(0.1)
@@ -90,8 +89,8 @@ def test_context_widens_the_actor_and_reaches_it():
         return networks.namespace(obs).zeros((len(obs), 4), dtype=obs.dtype) + value
 
     strategy = Strategy(
-        behave=lambda state, view, obs, noise, warmup: (
-            state,
+        behave=lambda state, memory, view, obs, noise, warmup: (
+            memory,
             Nudge(view.params["net"], context=context(obs, 1.0)),
         ),
         expect=lambda state, view, obs, key, role: Nudge(
@@ -102,7 +101,7 @@ def test_context_widens_the_actor_and_reaches_it():
     algorithm, state = wed(strategy)
     assert state.actor["net"]["layer0"]["weight"].shape == (3 + 4, 16)
     obs = jnp.ones(3)
-    _, action = algorithm.act(state, obs, algorithm.draw(random.key(0)), 100)
+    action = algorithm.act(state, (), obs, algorithm.draw(random.key(0)), 100)[2]
     widened = jnp.ones((1, 7))
     expected = jnp.tanh(networks.apply(state.actor["net"], widened))[0]
     np.testing.assert_allclose(action.bare, expected, rtol=1e-5)

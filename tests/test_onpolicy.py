@@ -155,7 +155,7 @@ def test_the_ratio_is_one_before_the_first_step(lam):
     settings = {"epochs": 1, "minibatches": 1, "actor_lr": 0.0}
     _, state, learn = learner("ppo", lam, **settings)
     data = rollout(context=0 if lam is None else cells.SPEC.observation_size)
-    after, losses = learn(state, data, random.key(0), 0.0)
+    after, losses, _ = learn(state, data, random.key(0), 0.0)
     assert float(losses.actor) == pytest.approx(0.0, abs=1e-6)
     cells.assert_same(after.actor, state.actor)
 
@@ -179,11 +179,11 @@ def test_the_context_is_zero_in_evaluation():
     full = networks.apply(jax.device_get(state.actor["net"]), wide, "tanh")
     np.testing.assert_allclose(networks.mean_action(algorithm.form, net, obs), full, rtol=1e-5)
     # While training there is one, and it counts.
-    noise = jax.device_get(algorithm.draw(random.key(0), 4))
-    _, nudge, action = algorithm.act(jax.device_get(state), obs, noise)
-    xi = np.tanh(networks.apply(jax.device_get(state.strategy.explorer), obs, "tanh"))
+    noise = jax.device_get(algorithm.draw(random.key(0)))
+    _, nudge, action = algorithm.act(jax.device_get(state), (), obs[:1], noise)
+    xi = np.tanh(networks.apply(jax.device_get(state.strategy.explorer), obs[:1], "tanh"))
     np.testing.assert_allclose(nudge.context, 0.1 * xi, rtol=1e-5)
-    assert np.abs(action - noise[0] - full).max() > 1e-4  # σ is 1 at first
+    assert np.abs(action - noise[0] - full[:1]).max() > 1e-4  # σ is 1 at first
 
 
 def test_an_explorer_step_raises_the_error_and_moves_nothing_else():
@@ -192,13 +192,13 @@ def test_an_explorer_step_raises_the_error_and_moves_nothing_else():
     # Episodes of one step: the target is the reward, whatever the explorer says of s′.
     over = np.ones((12, 1), bool)
     data = rollout(context=3)._replace(terminated=over, ended=over)
-    moved, losses = learn(state, data, random.key(0), 0.0)
+    moved, losses, _ = learn(state, data, random.key(0), 0.0)
     before = state.strategy.explorer["head"]["weight"]
     assert np.abs(moved.strategy.explorer["head"]["weight"] - before).max() > 1e-5
     cells.assert_same(moved.critic, state.critic)  # its loss has no weight here
     # Once more from the moved explorer, everything else as it was: the error is larger.
     again = state._replace(strategy=moved.strategy)
-    _, after = learn(again, data, random.key(0), 0.0)
+    _, after, _ = learn(again, data, random.key(0), 0.0)
     assert float(after.strategy) < float(losses.strategy) < 0.0
 
 
@@ -207,19 +207,18 @@ def test_gradients_are_cut_jointly():
     _, state, learn = learner("a2c", max_grad_norm=1e-3)
     _, same, free = learner("a2c", max_grad_norm=1e9)
     data = rollout()
-    cut, _ = learn(state, data, random.key(0), 0.0)
-    whole, _ = free(same, data, random.key(0), 0.0)
-    small = cut.optimiser[1][0].nu["actor"]["net"]["head"]["weight"]
-    large = whole.optimiser[1][0].nu["actor"]["net"]["head"]["weight"]
-    ratio = np.sqrt(np.asarray(small) / np.asarray(large))
+    cut, _, _ = learn(state, data, random.key(0), 0.0)
+    whole, _, _ = free(same, data, random.key(0), 0.0)
+    small, large = (np.asarray(state.optimiser[1][0].nu) for state in (cut, whole))
+    used = large > 1e-12
+    ratio = np.sqrt(small[used] / large[used])
     assert ratio.std() / ratio.mean() < 1e-2
-    norms = jax.tree.leaves(jax.tree.map(lambda nu: (nu / 0.01).sum(), cut.optimiser[1][0].nu))
-    assert np.sqrt(sum(norms)) == pytest.approx(1e-3, rel=1e-2)
+    assert np.sqrt(small.sum() / 0.01) == pytest.approx(1e-3, rel=1e-2)
 
 
 def test_learning_rates_fade():
     _, state, learn = learner("ppo", lr_decay=1.0, epochs=1, minibatches=1)
-    after, _ = learn(state, rollout(), random.key(0), 1.0)
+    after, _, _ = learn(state, rollout(), random.key(0), 1.0)
     cells.assert_same(after.actor, state.actor)
 
 

@@ -18,14 +18,16 @@ def process(hyper: ou.Hyper, steps: int, paths: int, warm: int = 0):
     view = View({"net": {}}, None, None, None)
 
     def path(key):
-        def step(state, inputs):
-            i, key = inputs
-            noise = strategy.draw(key, 1)
-            state, nudge = strategy.behave(state, view, jnp.zeros((1, 3)), noise, i < warm)
-            return state, nudge.shift[0]
-
         state = strategy.init(key, hyper, view)
-        return jax.lax.scan(step, state, (jnp.arange(steps), random.split(key, steps)))[1]
+
+        def step(memory, inputs):
+            i, key = inputs
+            noise, obs = strategy.draw(key), jnp.zeros((1, 3))
+            memory, nudge = strategy.behave(state, memory, view, obs, noise, i < warm)
+            return memory, nudge.shift[0]
+
+        memory = strategy.begin(state, view, key)
+        return jax.lax.scan(step, memory, (jnp.arange(steps), random.split(key, steps)))[1]
 
     return np.asarray(jax.jit(jax.vmap(path))(random.split(random.key(0), paths)))
 
@@ -54,8 +56,7 @@ def test_an_episode_starts_at_zero_and_warm_up_adds_nothing():
     # From 0, the first push is σ √dt ε alone.
     np.testing.assert_allclose(shifts[:, 5].std(0), 0.2, rtol=0.04)
     strategy = ou.make(cells.SPEC, hyper, None)
-    state = ou.State(hyper, jnp.ones((1, 2)))
-    np.testing.assert_array_equal(strategy.begin(state, None, None).noise, np.zeros((1, 2)))
+    np.testing.assert_array_equal(strategy.begin(hyper, None, None), np.zeros((1, 2)))
 
 
 def test_it_is_added_to_the_action_and_starts_anew_with_an_episode_of_its_own_lane():
@@ -64,9 +65,9 @@ def test_it_is_added_to_the_action_and_starts_anew_with_an_episode_of_its_own_la
     state = cells.begin(agent, seeds, *cells.hypers("td3", "ou", warmup=2))
     for step in range(1, 15):
         seen = cells.seen(seeds, step)
-        before = np.asarray(state.learner.strategy.noise)
+        before = np.asarray(state.memory)
         state, reply = agent.tick(state, seen, step)
-        noise = np.asarray(state.learner.strategy.noise)
+        noise = np.asarray(state.memory)
         bare = np.asarray(state.action.bare)
         np.testing.assert_allclose(reply.executed, np.clip(bare + noise[:, 0], -1, 1), rtol=1e-5)
         for lane, seed in enumerate(seeds):

@@ -246,7 +246,7 @@ def test_updates_come_in_rounds():
 
 def draws(algorithm, state, step, count=20_000):
     act = jax.jit(
-        jax.vmap(lambda key: algorithm.act(state, jnp.ones(3), algorithm.draw(key), step)[1])
+        jax.vmap(lambda key: algorithm.act(state, (), jnp.ones(3), algorithm.draw(key), step)[2])
     )
     return jax.device_get(act(random.split(random.key(1), count)))
 

@@ -152,10 +152,10 @@ def test_warm_up_is_uniform_then_greedy():
     state = jax.device_get(state)
     for i in range(2000):
         noise = jax.tree.map(lambda leaf, i=i: leaf[i], noises)
-        _, action = algorithm.act(state, obs, noise, 3)
+        _, _, action = algorithm.act(state, (), obs, noise, 3)
         np.testing.assert_array_equal(action.bare, action.executed)
         actions.append(action.bare)
-    _, action = algorithm.act(state, obs, noise, 4)
+    _, _, action = algorithm.act(state, (), obs, noise, 4)
     np.testing.assert_allclose(action.executed, greedy, rtol=1e-5)
     # Uniform on −1 … 1: mean 0, variance 1/3; three standard errors of 2,000 draws.
     assert np.abs(np.mean(actions, axis=0)).max() < 0.039
