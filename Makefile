@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+PEERS := .venv-peers/ready
 # Tests compile without trying hard, but for these, which see the programs that users run.
 AS_SHIPPED := tests/test_learning.py tests/test_training.py
 
-.PHONY: demo test slow lint types check clean
+.PHONY: demo test slow lint types check bench clean
 
 demo: $(READY)  ## train TD3 with and without DISCOVER on a small task and draw the curves
 	$(BIN)/python examples/demo.py
@@ -26,6 +27,15 @@ types: $(READY)
 
 check: lint types test  ## what must pass before a change lands
 
+bench: $(READY) $(PEERS)  ## environment steps per second, here and of peers, on this machine
+	$(BIN)/python benchmarks/bench.py --peers .venv-peers/bin/python
+
+# Peers need packages that we do not, PyTorch among them, and live apart.
+$(PEERS): Makefile
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0" "stable-baselines3==2.9.2" "gymnasium[mujoco]"
+	@touch $(PEERS)
+
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "python3 is %d.%d; discover_rl needs 3.11 or newer (make PYTHON=python3.12 …)" % sys.version_info[:2])'
 	$(PYTHON) -m venv .venv
@@ -34,4 +44,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-peers

@@ -61,6 +61,19 @@ class Bad(NamedTuple):
     step: int
 
 
+def broken(lane: int, step: int, seen: list) -> list[Bad]:
+    """The first answer since `step` that is not finite, if there is one."""
+    if not seen:
+        return []
+    reward, _, _, next_obs, obs = zip(*seen, strict=True)
+    observed = np.isfinite(np.stack(next_obs)) & np.isfinite(np.stack(obs))
+    fine = {"observation": observed.all(axis=1), "reward": np.isfinite(reward)}
+    bad = [
+        Bad(lane, name, step + 1 + int(it.argmin())) for name, it in fine.items() if not it.all()
+    ]
+    return sorted(bad, key=lambda it: it.step)[:1]
+
+
 class Agent:
     """The programs of a cohort. All states have lanes in front."""
 
@@ -232,3 +245,13 @@ def repeats(updates: tuple[Update, ...]) -> list[tuple[tuple[Update, ...], int]]
 def stack(trees: Sequence[Any]) -> Any:
     """Trees of numbers, one per lane, as one tree of float32 arrays with lanes in front."""
     return jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *trees)
+
+
+def stacked(trees: Sequence[Any]) -> Any:
+    """Trees of arrays, one per lane, as one with lanes in front, on the host."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+def lane_of(tree: Any, lane: int) -> Any:
+    """One lane of a tree, as views; of a memory, one environment."""
+    return jax.tree.map(lambda leaf: leaf[lane, ...], tree)

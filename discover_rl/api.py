@@ -34,6 +34,7 @@ def train(
     out: str | Path | None = None,
     observer: Observer | None = None,
     checkpoint_seconds: float = 60.0,
+    processes: int = 1,
     **overrides: Any,
 ) -> list[Result]:
     """Train on a Gymnasium task, several seeds in lockstep; one Result per run.
@@ -50,6 +51,8 @@ def train(
         out: folder for records and policies; runs/TASK-ALGORITHM-STRATEGY by default.
         observer: hears of progress; None shows it on the terminal.
         checkpoint_seconds: how far apart checkpoints are.
+        processes: how many share the runs at most; 0: as many as pay. Above 1, the script that
+            calls this needs the usual `if __name__ == "__main__":` around it.
         **overrides: settings by name: gamma=0.98, **{"strategy.lam": 0.1, "eval.every": 500}.
             A list for a float makes a run of each value, all in lockstep.
 
@@ -59,7 +62,16 @@ def train(
     """
     folder = Path(out) if out is not None else default_out(task, algorithm, strategy)
     return launch(
-        task, algorithm, strategy, steps, seeds, folder, overrides, observer, checkpoint_seconds
+        task,
+        algorithm,
+        strategy,
+        steps,
+        seeds,
+        folder,
+        overrides,
+        observer,
+        checkpoint_seconds,
+        processes,
     )
 
 
@@ -73,6 +85,7 @@ def launch(
     overrides: Mapping[str, Any],
     observer: Observer | None = None,
     checkpoint_seconds: float = 60.0,
+    processes: int = 1,
 ) -> list[Result]:
     """`train`, with the settings in a mapping, where no name can be taken for an argument."""
     from discover_rl import config, display, envs, training
@@ -81,7 +94,7 @@ def launch(
     envs.make(task).close()  # before anything is written, so that a wrong task leaves no trace
     shown = display.on_terminal(folder) if observer is None else contextlib.nullcontext(observer)
     with shown as listener, stop_on_signal() as stopping:
-        records = training.train(runs, folder, listener, stopping, checkpoint_seconds)
+        records = training.train(runs, folder, listener, stopping, checkpoint_seconds, processes)
     return [results.read(records[run.name]) for run in runs]
 
 

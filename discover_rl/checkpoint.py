@@ -57,17 +57,18 @@ def manifest(path: Path) -> dict[str, Any]:
     return content
 
 
-def clear(out: Path, dead: Sequence[str] = ()) -> None:
-    """Remove every checkpoint, for the cohort is done; what `dead` runs had last is kept."""
-    last = find(out)
+def clear(desk: Path, dead: Sequence[str] = (), out: Path | None = None) -> None:
+    """Remove every checkpoint, for the cohort is done; what `dead` runs had last is kept, in their
+    folders below `out`."""
+    last = find(desk)
     if last:
         for entry in manifest(last)["lanes"]:
-            grave = out / entry["name"] / "last-good"
+            grave = (out or desk) / entry["name"] / "last-good"
             if entry["name"] in dead and entry["file"] and not grave.exists():
                 _inter(last, entry, grave)
         # From here on there is no checkpoint, only what is left to remove.
         (last / MANIFEST).unlink()
-    for path in (*out.glob("checkpoint-*"), out / "replay"):
+    for path in (*desk.glob("checkpoint-*"), desk / "replay"):
         store.remove(path)
 
 

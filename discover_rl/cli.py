@@ -41,10 +41,14 @@ def train(
         str, typer.Option(help="How it explores; see `discover list`.")
     ] = "discover",
     steps: Annotated[int, typer.Option(help="Environment steps of each run.")] = 1_000_000,
-    seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, …; in lockstep.")] = 1,
+    seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, …")] = 1,
     out: Annotated[
         Path | None, typer.Option(help="Folder for records and policies.", show_default="runs/…")
     ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(min=0, help="How many share the runs; 0: as many as pay.", metavar="<int>"),
+    ] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,7 +69,9 @@ def train(
 
     overrides = dict(_pair(text) for text in settings or [])
     folder = out if out is not None else api.default_out(task, algorithm, strategy)
-    results = api.launch(task, algorithm, strategy, steps, seeds, folder, overrides)
+    results = api.launch(
+        task, algorithm, strategy, steps, seeds, folder, overrides, processes=processes
+    )
     display.show_results(results, folder)
     if any(result.failure for result in results):
         raise typer.Exit(FAILED)
@@ -178,6 +184,8 @@ def main() -> NoReturn:
         _exit(f"Stopped at step {stop.step:,}, all is saved. To go on: {command}", INTERRUPTED)
     except KeyboardInterrupt:
         _exit("Stopped at once; the last checkpoint is kept.", INTERRUPTED)
+    except ChildProcessError as error:
+        _exit(str(error), FAILED)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         _exit(

@@ -121,7 +121,7 @@ class Screen(Lines):
 
 def _headline(runs: Sequence[Run], step: int, out: Path) -> str:
     first = runs[0]
-    lanes = f"{len(runs)} runs in lockstep" if len(runs) > 1 else "1 run"
+    lanes = f"{len(runs)} runs" if len(runs) > 1 else "1 run"
     start = f"going on at step {step:,}" if step else "from the start"
     line = (
         f"{first.task}: {first.algorithm} + {first.strategy}, {lanes}, {first.steps:,} steps each, "

@@ -13,22 +13,20 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from discover_rl import running
-from discover_rl.agent import Bad, Stream, streams
+from discover_rl.agent import Bad, Stream, broken, lane_of, stacked, streams
 from discover_rl.networks import standardise
 from discover_rl.running import Running
-from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec, Strategy
+from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec, Strategy, UserError
 
 CHUNK = 256
 """Steps of every environment between two looks at the clock."""
-LIMIT = 10.0
-"""Scaled rewards go no further."""
 NO_SHIFT = Nudge._field_defaults["shift"]
 
 
@@ -64,6 +62,11 @@ class RolloutAgent:
         tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
         self.spec, self.steps, self.environments = spec, steps, environments
         self.horizon: int = hyper.horizon
+        if hyper.minibatches > self.horizon * environments:
+            raise UserError(
+                f"minibatches must be {self.horizon * environments} at most, the steps of a "
+                f"rollout, not {hyper.minibatches}."
+            )
         self.normalise: bool = hyper.normalise
         self.strategy: Strategy = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
         self.algorithm: OnPolicy = module.make(spec, hyper, self.strategy)
@@ -74,14 +77,15 @@ class RolloutAgent:
         self._draw = jax.jit(self._block)
         self._learn = jax.jit(self._lesson, compiler_options=alone)
         self._greedy = jax.jit(jax.vmap(lambda learner: self.algorithm.greedy(learner).net))
-        self._drawn: dict[int, tuple[int, list[list[Any]]]] = {}  # lane → first step, numbers
+        # lane → (seed, first step), numbers
+        self._drawn: dict[int, tuple[tuple[int, int], list[list[Any]]]] = {}
         self._high = np.ones((1, spec.action_size), np.float32)
         self._low = -self._high
 
     def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any) -> State:
         """Fresh lanes; `hyper` and `strategy_hyper` have lanes in front."""
         given = seeds, hyper, strategy_hyper
-        return _stacked([self._new(*_lane(given, lane)) for lane in range(len(seeds))])
+        return stacked([self._new(*lane_of(given, lane)) for lane in range(len(seeds))])
 
     like = init
     """What has a state's shapes."""
@@ -96,7 +100,7 @@ class RolloutAgent:
         lanes, count = len(state.seed), self.environments
         fresh, obs = fresh.reshape(lanes, count), obs.reshape(lanes, count, -1)
         for lane in np.flatnonzero(fresh.any(axis=1)).tolist():
-            mine, envs = _lane(state, lane), np.flatnonzero(fresh[lane]).tolist()
+            mine, envs = lane_of(state, lane), np.flatnonzero(fresh[lane]).tolist()
             met = running.numbers(mine.observations)
             for env in envs:
                 met = running.met(met, obs[lane, env].astype(float))
@@ -116,8 +120,9 @@ class RolloutAgent:
         upto = min(until, step + CHUNK * count, step - step % full + full)
         living = np.flatnonzero(alive).tolist()
         bad = []
-        for lane in living:
-            bad += self._play(_lane(state, lane), lanes, lane, step, upto)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found and named
+            for lane in living:
+                bad += self._play(lane_of(state, lane), lanes, lane, step, upto)
         if upto % full == 0:
             fine = [lane for lane in living if lane not in {it.lane for it in bad}]
             state, lost = self._learned(state, fine, upto)
@@ -133,7 +138,8 @@ class RolloutAgent:
         net = jax.device_get(self._greedy(state.learner))
         if self.normalise:
             seen, mean, scatter = state.observations
-            scale = running.deviation(Running(seen[:, None], mean, scatter))
+            with np.errstate(all="ignore"):  # a dead lane may hold anything
+                scale = running.deviation(Running(seen[:, None], mean, scatter))
             met = {"mean": mean, "deviation": scale}
             net = {"input": jax.tree.map(np.float32, met), **net}
         return net
@@ -146,7 +152,7 @@ class RolloutAgent:
         count, at = self.environments, step // self.environments % self.horizon
         envs, learner, act = range(count), mine.learner, self.algorithm.act
         standing = [mine.standing[env : env + 1].copy() for env in envs]
-        memory = [_lane(mine.memory, env) for env in envs]
+        memory = [lane_of(mine.memory, env) for env in envs]
         met, seen, acted, next_obs = running.numbers(mine.observations), [], [], []
         for noise in self._block_of(mine, lane, step)[at : at + (upto - step) // count]:
             for env in envs:
@@ -156,7 +162,7 @@ class RolloutAgent:
                     bare = bare + nudge.shift
                 executed = np.minimum(np.maximum(bare, self._low), self._high)
                 if not math.isfinite(np.vdot(executed, executed)):
-                    return [Bad(lane, "action", step + len(seen))]
+                    return broken(lane, step, seen) or [Bad(lane, "action", step + len(seen))]
                 answer = lanes.act(lane * count + env, executed[0])
                 seen.append(answer)
                 if self.normalise:
@@ -166,14 +172,17 @@ class RolloutAgent:
                 next_obs.append(standing[env])
                 if answer.ended:
                     next_obs[-1] = self._look(met, answer.next_obs)
-                    memory[env] = self._memory(mine, step + len(seen) - count + env)
+                    memory[env] = self._memory(mine, step + len(seen) + env)
+        if bad := broken(lane, step, seen):
+            return bad
         mine.standing[...] = np.concatenate(standing)
         running.put(mine.observations, met)
         for env in envs:
             _write(mine.memory, env, memory[env])
-        return self._store(mine, lane, step, seen, acted, next_obs)
+        self._store(mine, step, seen, acted, next_obs)
+        return []
 
-    def _store(self, mine: State, lane: int, step: int, seen: list, acted: list, next_obs: list):
+    def _store(self, mine: State, step: int, seen: list, acted: list, next_obs: list) -> None:
         """Write down what was done from `step` on and what came of it."""
         count = self.environments
         at, steps = step // count % self.horizon, len(seen) // count
@@ -192,28 +201,14 @@ class RolloutAgent:
         for name, column in columns.items():
             whole = getattr(mine.rollout, name)[at : at + steps]
             whole[...] = np.reshape(column, whole.shape)
-        for name in ("next_obs", "reward"):
-            finite = np.isfinite(np.reshape(columns[name], (len(seen), -1))).all(axis=1)
-            if not finite.all():
-                quantity = "observation" if name == "next_obs" else name
-                return [Bad(lane, quantity, step + int(finite.argmin()) + 1)]
-        return []
 
     def _scaled(self, mine: State, reward: Any, ended: Any) -> list[float]:
         """Rewards in standard deviations of the discounted reward so far."""
         if not self.normalise:
             return list(reward)
-        count, gamma = self.environments, mine.learner.hyper.gamma.item()
-        gain, gains, scaled = mine.gain.tolist(), running.numbers(mine.gains), []
-        for first in range(0, len(reward), count):
-            for env in range(count):
-                gain[env] = gain[env] * gamma + reward[first + env]
-                gains = running.met(gains, gain[env])
-            deviation = running.deviation(gains)
-            for env in range(count):
-                scaled.append(min(max(reward[first + env] / deviation, -LIMIT), LIMIT))
-                gain[env] = 0.0 if ended[first + env] else gain[env]
-        mine.gain[...] = gain
+        gains, gain = running.numbers(mine.gains), mine.gain.tolist()
+        gamma = mine.learner.hyper.gamma.item()
+        gains, mine.gain[...], scaled = running.scaled(gains, gain, reward, ended, gamma)
         running.put(mine.gains, gains)
         return scaled
 
@@ -234,24 +229,25 @@ class RolloutAgent:
     def _block_of(self, mine: State, lane: int, step: int) -> list[list[Any]]:
         """The random numbers of a lane's present rollout: by step, by environment."""
         first = step - step % (self.horizon * self.environments)
-        if lane not in self._drawn or self._drawn[lane][0] != first:
+        whose = mine.seed.item(), first
+        if lane not in self._drawn or self._drawn[lane][0] != whose:
             leaves, shape = jax.tree.flatten(jax.device_get(self._draw(mine.seed, np.int32(first))))
             # Taken apart all at once, because taking trees apart is slow.
             parts = zip(*(leaf.reshape(-1, *leaf.shape[2:]) for leaf in leaves), strict=True)
             each = [shape.unflatten(part) for part in parts]
             steps = range(0, len(each), self.environments)
-            self._drawn[lane] = first, [each[i : i + self.environments] for i in steps]
+            self._drawn[lane] = whose, [each[i : i + self.environments] for i in steps]
         return self._drawn[lane][1]
 
     def _learned(self, state: State, living: list[int], step: int) -> tuple[State, list[Bad]]:
         learner, told, bad = list(_lanes(state.learner)), list(_lanes(state.told)), []
         for lane in living:
-            mine = _lane(state, lane)
+            mine = lane_of(state, lane)
             outcome = self._learn(mine.learner, mine.rollout, mine.seed, np.int32(step))
             learner[lane], losses, told[lane] = jax.device_get(outcome)
-            broken = [n for n, loss in losses._asdict().items() if not np.isfinite(loss)]
-            bad += [Bad(lane, f"{name}_loss", step) for name in broken[:1]]
-        return state._replace(learner=_stacked(learner), told=_stacked(told)), bad
+            lost = [n for n, loss in losses._asdict().items() if not np.isfinite(loss)]
+            bad += [Bad(lane, f"{name}_loss", step) for name in lost[:1]]
+        return state._replace(learner=stacked(learner), told=stacked(told)), bad
 
     def _new(self, seed: Any, hyper: Any, strategy_hyper: Any) -> State:
         learner = jax.device_get(self._init(seed, hyper, strategy_hyper))
@@ -271,7 +267,7 @@ class RolloutAgent:
         return State(
             seed=np.asarray(seed),
             learner=learner,
-            memory=_stacked([memory] * count),
+            memory=stacked([memory] * count),
             rollout=rollout,
             observations=Running(zero, np.zeros(size), np.zeros(size)),
             gains=Running(zero, zero, zero),
@@ -299,17 +295,8 @@ class RolloutAgent:
         return self.algorithm.learn(learner, rollout, streams(seed, step)[Stream.LEARN], progress)
 
 
-def _lane(tree: Any, lane: int) -> Any:
-    """One lane of a tree, as views; of a memory, one environment."""
-    return jax.tree.map(lambda leaf: leaf[lane, ...], tree)
-
-
 def _lanes(tree: Any) -> Iterator[Any]:
-    return (_lane(tree, lane) for lane in range(len(jax.tree.leaves(tree)[0])))
-
-
-def _stacked(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+    return (lane_of(tree, lane) for lane in range(len(jax.tree.leaves(tree)[0])))
 
 
 def _write(memory: Any, env: int, new: Any) -> None:

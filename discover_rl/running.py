@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+LIMIT = 10.0
+"""Scaled rewards go no further."""
 EPSILON = 1e-8
 """Added to variances, for what does not vary."""
 
@@ -36,3 +39,20 @@ def put(there: Running, new: Running) -> None:
 def deviation(running: Running) -> Any:
     """What to divide by; never 0."""
     return (running.scatter / running.seen + EPSILON) ** 0.5
+
+
+def scaled(
+    gains: Running, gain: list[float], reward: Sequence[float], ended: Sequence[bool], gamma: float
+) -> tuple[Running, list[float], list[float]]:
+    """Rewards in standard deviations of the discounted reward so far, `gain`, of each environment;
+    before them what both statistics are in the end."""
+    count, rewards = len(gain), []
+    for first in range(0, len(reward), count):
+        for env in range(count):
+            gain[env] = gain[env] * gamma + reward[first + env]
+            gains = met(gains, gain[env])
+        unit = deviation(gains)
+        for env in range(count):
+            rewards.append(min(max(reward[first + env] / unit, -LIMIT), LIMIT))
+            gain[env] = 0.0 if ended[first + env] else gain[env]
+    return gains, gain, rewards

@@ -20,6 +20,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -91,20 +92,25 @@ class Record:
 
 
 @contextlib.contextmanager
-def locked(out: Path) -> Iterator[None]:
+def locked(out: Path, patience: float = 0.0) -> Iterator[None]:
     """Only one process at a time works in a folder. The lock dies with its process."""
+    until = time.monotonic() + patience
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = (out / ".lock").open("w")
     except OSError as error:
         raise UserError(f"{out} cannot be written to ({error.strerror}).") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(
-                f"Another process is training in {out}; choose another --out."
-            ) from error
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= until:
+                    raise UserError(
+                        f"Another process is training in {out}; choose another --out."
+                    ) from error
+            time.sleep(0.05)
         yield
 
 

@@ -1,57 +1,25 @@
-"""The loop: environment → replay → learn → evaluate → record, for the lanes of one cohort.
-
-    evaluate at step 0
-    repeat: step every lane's environment; one `Agent.tick` for all of them
-            every eval.every steps: evaluate, append to the records
-            about once a minute, and when asked to stop: checkpoint
-
-Nothing here depends on the clock except when a checkpoint is written, and writing one changes
-nothing; so a run that was killed and resumed is, bit for bit, the one that was not.
-"""
+"""What is missing of some runs, and where it is done: in this process, or in several at once."""
 
 from __future__ import annotations
 
-import dataclasses
-import gc
-import time
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
-
-from discover_rl import checkpoint, provenance, store
-from discover_rl.agent import Agent, stack
+from discover_rl import checkpoint, provenance, store, workers
 from discover_rl.algorithms import ON_POLICY
+from discover_rl.cohort import Cohort, Observer
 from discover_rl.config import Run, cohorts
-from discover_rl.envs import Episode, Lanes
-from discover_rl.evaluate import Evaluator, Interrupted
-from discover_rl.policy import Policy
-from discover_rl.rollouts import RolloutAgent
 from discover_rl.store import Record
-from discover_rl.types import Stopped, UserError
+from discover_rl.types import UserError
+from discover_rl.workers import Job
+
+__all__ = ["CHECKPOINT_SECONDS", "Observer", "train"]
 
 CHECKPOINT_SECONDS = 60.0
-
-
-class Observer:
-    """Hears what happens in training. Every method may be left as it is."""
-
-    def started(self, runs: Sequence[Run], step: int) -> None:
-        """These runs start, or go on, at this step."""
-
-    def stepped(self, step: int) -> None:
-        """Every lane has made this many steps."""
-
-    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
-        """A run has been evaluated."""
-
-    def noted(self, run: Run, step: int, note: str) -> None:
-        """Something out of the ordinary happened to a run."""
-
-    def finished(self, runs: Sequence[Run]) -> None:
-        """These runs have come to their end."""
+DESKS = "workers"
+"""Below the output folder: where processes that train side by side keep their checkpoints."""
 
 
 def train(
@@ -60,30 +28,70 @@ def train(
     observer: Observer | None = None,
     stopping: Callable[[], bool] = bool,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    processes: int = 1,
 ) -> dict[str, Record]:
     """Do what is missing of these runs in `out`; the records by run name.
 
-    Raises Stopped, after writing a checkpoint, once `stopping()` is true.
+    `processes` is how many share the work at most; 0: as many as pay. Raises Stopped, after
+    writing a checkpoint, once `stopping()` is true.
     """
-    observer = observer or Observer()
+    observer, processes = observer or Observer(), processes or fitting(runs)
     with store.locked(out):
         _refuse_strangers(runs[0], out)
         records = {run.name: _opened(run, out) for run in runs}
-        by_name = {run.name: run for run in runs}
-        path = checkpoint.find(out)
-        if path is None:
-            checkpoint.clear(out)  # of what a process left that was killed while clearing
+        begun = _begun({run.name: run for run in runs}, records, out)
+        taken = {run.name for job in begun for run in job.runs}
+        missing = [run for run in runs if run.name not in taken and not _over(records[run.name])]
+        jobs = begun + _shared(missing, out, processes, {job.desk for job in begun})
+        if processes > 1 and len(jobs) > 1:
+            workers.run(jobs, out, observer, stopping, checkpoint_seconds, processes)
+            records = {run.name: _opened(run, out) for run in runs}
         else:
-            lanes = _unfinished(path, by_name)
-            failed = [run.name for run in lanes if records[run.name].failure]
-            if all(records[run.name].done or run.name in failed for run in lanes):
-                checkpoint.clear(out, failed)  # killed between the last record and this line
-            else:
-                Cohort(lanes, records, out, observer, path).run(stopping, checkpoint_seconds)
-        missing = [run for run in runs if not (records[run.name].done or records[run.name].failure)]
-        for lanes in cohorts(missing):
-            Cohort(lanes, records, out, observer).run(stopping, checkpoint_seconds)
+            for job in jobs:
+                cohort = Cohort(job.runs, records, out, job.desk, observer, job.resume)
+                cohort.run(stopping, checkpoint_seconds)
+        store.remove(out / DESKS)
     return records
+
+
+def fitting(runs: Sequence[Run]) -> int:
+    """How many processes pay for these runs: one per core where lanes only take turns."""
+    if runs[0].algorithm not in ON_POLICY:
+        return 1
+    return min(len(runs), len(os.sched_getaffinity(0)))
+
+
+def _begun(runs: Mapping[str, Run], records: Mapping[str, Record], out: Path) -> list[Job]:
+    """The cohorts that left a checkpoint: they go on together, as they were."""
+    jobs = []
+    for desk in (out, *sorted((out / DESKS).glob("*"))):
+        path = checkpoint.find(desk)
+        if path is None:
+            checkpoint.clear(desk)  # of what a process left that was killed while clearing
+            continue
+        lanes = _unfinished(path, runs)
+        if all(_over(records[run.name]) for run in lanes):  # killed after the last record
+            checkpoint.clear(desk, [it.name for it in lanes if records[it.name].failure], out)
+        else:
+            jobs.append(Job(lanes, desk, path))
+    return jobs
+
+
+def _shared(missing: Sequence[Run], out: Path, processes: int, taken: set[Path]) -> list[Job]:
+    """Runs that have not begun, as cohorts; where lanes take turns, a share for each process."""
+    parts = []
+    for lanes in cohorts(missing):
+        shares = min(processes, len(lanes)) if lanes[0].algorithm in ON_POLICY else 1
+        parts += [lanes[i::shares] for i in range(shares)]
+    if processes == 1:
+        return [Job(lanes, out) for lanes in parts]
+    desks = (out / DESKS / str(i) for i in range(len(parts) + len(taken)))
+    free = (desk for desk in desks if desk not in taken)
+    return [Job(lanes, desk) for lanes, desk in zip(parts, free, strict=False)]
+
+
+def _over(record: Record) -> bool:
+    return record.done or record.failure is not None
 
 
 def _refuse_strangers(run: Run, out: Path) -> None:
@@ -115,7 +123,7 @@ def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
     return ""
 
 
-def _unfinished(path: Path, runs: dict[str, Run]) -> list[Run]:
+def _unfinished(path: Path, runs: Mapping[str, Run]) -> list[Run]:
     """The runs whose lanes a checkpoint holds, in its order; a UserError if it cannot be used."""
     content = checkpoint.manifest(path)
     ours = provenance.code()
@@ -137,163 +145,3 @@ def _unfinished(path: Path, runs: dict[str, Run]) -> list[Run]:
         if difference := _difference(lane["run"], runs[lane["name"]].to_json()):
             raise UserError(f"{path} is of another run: {difference}; choose another --out.")
     return [runs[lane["name"]] for lane in lanes]
-
-
-class Cohort:
-    """Runs that train in lockstep: from a checkpoint, or from their beginning."""
-
-    def __init__(
-        self,
-        runs: Sequence[Run],
-        records: dict[str, Record],
-        out: Path,
-        observer: Observer,
-        resume: Path | None = None,
-    ):
-        first, seeds = runs[0], [run.seed for run in runs]
-        self.runs, self.out, self.observer = list(runs), out, observer
-        self.records = [records[run.name] for run in runs]
-        self.alive = np.ones(len(runs), bool)
-        self.lanes = Lanes(first.task, seeds, **dataclasses.asdict(first.env))
-        self.evaluator = Evaluator(first.task, seeds, first.eval.episodes, first.eval.max_steps)
-        kind = RolloutAgent if first.algorithm in ON_POLICY else Agent
-        self.agent: Any = kind(
-            self.lanes.spec,
-            first.algorithm,
-            first.hyper,
-            first.strategy,
-            first.strategy_hyper,
-            first.steps,
-            first.env.count,
-        )
-        begin = (
-            np.asarray(seeds, np.uint32),
-            stack([run.hyper for run in runs]),
-            stack([run.strategy_hyper for run in runs]),
-        )
-        if resume is None:
-            self.step = 0
-            self._start(self.agent.init(*begin))
-        else:
-            self.step = int(checkpoint.manifest(resume)["step"])
-            like = self.agent.like(*begin)
-            state, episodes = checkpoint.load(resume, like)
-            self._resume(self.agent.place(state), episodes)
-
-    def _start(self, state: Any) -> None:
-        for run, record in zip(self.runs, self.records, strict=True):
-            header = {"run": run.to_json(), "code": provenance.code()}
-            record.begin(header | {"commit": provenance.commit()})
-        envs = len(self.lanes.envs)
-        for env in range(envs):
-            self.lanes.begin(env)
-        self.state = self.agent.enter(state, self.lanes.obs, np.ones(envs, bool), np.int32(0))
-
-    def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
-        fresh = np.zeros(len(self.lanes.envs), bool)
-        for lane, (running, record) in enumerate(zip(episodes, self.records, strict=True)):
-            if not running:
-                self.alive[lane] = False
-                continue
-            record.cut(self.step)
-            first = lane * self.lanes.count
-            for env, episode in enumerate(running, first):
-                fresh[env] = not self.lanes.restore(env, episode)
-            lost = {"step": self.step, "event": "episode_lost"}
-            if fresh[first : first + len(running)].any() and lost not in record.lines:
-                sentence = "the environment could not be restored exactly"
-                self._note(lane, "episode_lost", self.step, sentence)
-        if fresh.any():
-            state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(self.step))
-        self.state = state
-
-    def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
-        """Train to the end, or until asked to stop."""
-        self.observer.started(self.runs, self.step)
-        # What exists by now is here to stay: looking through it for garbage takes time.
-        gc.freeze()
-        steps, every = self.runs[0].steps, self.runs[0].eval.every
-        # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
-        if self.step == 0:
-            self._save()
-        saved = time.monotonic()
-        try:
-            while self.alive.any():
-                if self.step % every == 0 or self.step == steps:
-                    self._evaluate(stopping)
-                if self.step == steps:
-                    break
-                if stopping():
-                    raise Interrupted
-                until = min(steps, self.step - self.step % every + every)
-                self.state, self.step, bad = self.agent.advance(
-                    self.state, self.lanes, self.alive, self.step, until
-                )
-                for lane, quantity, step in bad:
-                    self._bury(lane, quantity, step)
-                self.observer.stepped(self.step)
-                if time.monotonic() - saved >= checkpoint_seconds:
-                    self._save()
-                    saved = time.monotonic()
-        except Interrupted:
-            self._save()
-            raise Stopped(checkpoint.step_of(self.out)) from None
-        finally:
-            gc.unfreeze()
-            self.lanes.close()
-            self.evaluator.close()
-        checkpoint.clear(self.out, [self.runs[i].name for i in np.flatnonzero(~self.alive)])
-        self.observer.finished(self.runs)
-
-    def _evaluate(self, stopping: Callable[[], bool]) -> None:
-        """Evaluate the lanes whose records do not have this step yet."""
-        wanting = [not record.evaluated(self.step) for record in self.records]
-        lanes = np.flatnonzero(self.alive & wanting)
-        if not lanes.size:
-            return
-        nets = self.agent.nets(self.state)
-        scores = self.evaluator(nets, self.agent.algorithm.form, self.alive, stopping)
-        # Before the first step there is nothing to report on.
-        report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
-        report = jax.device_get(report)
-        if self.step == self.runs[0].steps:
-            self._save_policies(nets)  # before the last line, which says that the run is done
-        for lane in lanes.tolist():
-            returns = scores.returns[lane].tolist()
-            if not np.isfinite(returns).all():
-                self._bury(lane, "evaluation", self.step)
-                continue
-            line: dict[str, Any] = {"step": self.step, "returns": returns}
-            line["lengths"] = scores.lengths[lane].tolist()
-            if report:
-                line["report"] = {name: _plain(values[lane]) for name, values in report.items()}
-            self.records[lane].append(line)
-            self.observer.evaluated(self.runs[lane], self.step, returns)
-
-    def _bury(self, lane: int, quantity: str, step: int) -> None:
-        """Stop a lane that has gone bad; leave the others and the last checkpoint alone."""
-        self.alive[lane] = False
-        self._note(lane, "diverged", step, f"{quantity} is not finite", quantity=quantity)
-
-    def _note(self, lane: int, event: str, step: int, sentence: str, **details: str) -> None:
-        self.records[lane].append({"step": step, "event": event, **details})
-        self.observer.noted(self.runs[lane], step, sentence)
-
-    def _save(self) -> None:
-        episodes = [self.lanes.episodes(lane) for lane in range(len(self.runs))]
-        if checkpoint.save(self.out, self.step, self.runs, self.alive, self.state, episodes):
-            self._save_policies(self.agent.nets(self.state))
-
-    def _save_policies(self, nets: Any) -> None:
-        for lane in np.flatnonzero(self.alive):
-            run = self.runs[lane]
-            net = jax.tree.map(lambda leaf, lane=lane: leaf[lane], nets)
-            about = run.to_json() | {"step": self.step}
-            policy = Policy(net, self.lanes.spec, self.agent.algorithm.form, about)
-            for name, content in policy.to_bytes().items():
-                store.write(self.out / run.name / name, content)
-
-
-def _plain(value: np.ndarray) -> float | None:
-    """A number for JSON, which has no NaN."""
-    return float(value) if np.isfinite(value) else None

@@ -45,7 +45,7 @@ class Stopped(Exception):
     """Training was asked to stop and left a checkpoint at this step."""
 
     def __init__(self, step: int):
-        super().__init__(f"stopped at step {step}")
+        super().__init__(step)
         self.step = step
 
 

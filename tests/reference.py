@@ -1,4 +1,4 @@
-"""The off-policy algorithms and DISCOVER once more, in float64 NumPy, gradients worked out by hand.
+"""The algorithms and DISCOVER once more, in float64 NumPy, gradients worked out by hand.
 
 Written from the equations, not from the package: it shares no code with it, so that a test can hold
 one against the other. Parameters are lists of (weight, bias); the twin critics are two such lists.
@@ -14,7 +14,9 @@ def layers(net) -> list:
     return [tuple(np.asarray(net[name][part], np.float64) for part in parts) for name in names]
 
 
-def forward(net: list, x: np.ndarray, late: np.ndarray | None = None) -> tuple[np.ndarray, list]:
+def forward(
+    net: list, x: np.ndarray, late: np.ndarray | None = None, tanh: bool = False
+) -> tuple[np.ndarray, list]:
     """Outputs, and the inputs of every layer for the way back; `late` joins at the second."""
     inputs = []
     for i, (weight, bias) in enumerate(net):
@@ -23,11 +25,13 @@ def forward(net: list, x: np.ndarray, late: np.ndarray | None = None) -> tuple[n
         inputs.append(x)
         x = x @ weight + bias
         if i < len(net) - 1:
-            x = np.where(x > 0, x, 0)
+            x = np.tanh(x) if tanh else np.where(x > 0, x, 0)
     return x, inputs
 
 
-def backward(net: list, inputs: list, slope: np.ndarray, late: int = 0) -> tuple[list, np.ndarray]:
+def backward(
+    net: list, inputs: list, slope: np.ndarray, late: int = 0, tanh: bool = False
+) -> tuple[list, np.ndarray]:
     """From the loss's slope in the outputs: its slopes in the parameters, and in the input.
 
     With `late` inputs at the second layer, the slope in these instead.
@@ -41,13 +45,13 @@ def backward(net: list, inputs: list, slope: np.ndarray, late: int = 0) -> tuple
             slope, joined = slope[:, :-late], slope[:, -late:]
             below = below[:, :-late]
         if i > 0:
-            slope = slope * (below > 0)
+            slope = slope * (1 - below**2 if tanh else below > 0)
     return slopes[::-1], slope if joined is None else joined
 
 
 class Adam:
-    def __init__(self, lr: float):
-        self.lr, self.t, self.moments = lr, 0, None
+    def __init__(self, lr: float, epsilon: float = 1e-8):
+        self.lr, self.epsilon, self.t, self.moments = lr, epsilon, 0, None
 
     def step(self, net: list, slopes: list) -> list:
         flat = [g for pair in slopes for g in pair]
@@ -60,7 +64,7 @@ class Adam:
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
             self.moments[i] = m, v
             unbiased = m / (1 - 0.9**self.t), v / (1 - 0.999**self.t)
-            moved.append(value - self.lr * unbiased[0] / (np.sqrt(unbiased[1]) + 1e-8))
+            moved.append(value - self.lr * unbiased[0] / (np.sqrt(unbiased[1]) + self.epsilon))
         return list(zip(moved[::2], moved[1::2], strict=True))
 
 

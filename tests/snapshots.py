@@ -55,11 +55,22 @@ def lanes(state, *which: int):
     return jax.tree.map(lambda leaf: leaf[list(which)], state)
 
 
-def episodes_at(step: int) -> list[Episode]:
+def episodes_at(step: int, count: int = 1) -> list[list[Episode]]:
     """What the environments would hand in: an episode that has just begun has no actions."""
-    lengths = [step % period for period in PERIODS]
-    actions = [np.random.default_rng([step, n]).random((n, 2), np.float32) for n in lengths]
-    return [Episode(step + i, taken, 2**32 - 1 - step) for i, taken in enumerate(actions)]
+
+    def episode(lane: int, env: int) -> Episode:
+        length = (step + env) % PERIODS[lane]
+        actions = np.random.default_rng([step, length]).random((length, 2), np.float32)
+        return Episode(step + lane + env, actions, 2**32 - 1 - step - env)
+
+    return [[episode(lane, env) for env in range(count)] for lane in range(len(PERIODS))]
+
+
+def assert_same_episodes(a: list[list[Episode]], b: list[list[Episode]]) -> None:
+    for mine, theirs in zip(a, b, strict=True):
+        for one, other in zip(mine, theirs, strict=True):
+            assert (one.number, one.digest) == (other.number, other.digest)
+            assert_same(one.actions, other.actions)
 
 
 def save(out: Path, step: int, state, alive=ALL, runs=RUNS) -> bool:

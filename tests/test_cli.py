@@ -69,6 +69,15 @@ MISTAKES = {
     "train Pendulum-v1 --seeds 0": (
         "seeds must be how many (at least 1), or a list without repetition."
     ),
+    "train Pendulum-v1 --set env.count=2": (
+        "env.count above 1 is for a2c and ppo; td3 learns at every step."
+    ),
+    "train Pendulum-v1 --algorithm ppo --steps 100 --set env.count=3": (
+        "steps must be a multiple of env.count, as 102 is, not 100."
+    ),
+    "train Pendulum-v1 --algorithm a2c --steps 90 --set env.count=3 --set eval.every=10": (
+        "eval.every must be a multiple of env.count, as 12 is, not 10."
+    ),
     "train Hopper-v2": (
         "Hopper-v2 no longer exists; use Hopper-v5 instead, whose "
         "returns are not the same one to one."
@@ -144,13 +153,20 @@ def test_help_and_list_need_neither_jax_nor_gymnasium(tmp_path, words):
         assert word in done.stdout
 
 
-def test_list_shows_every_setting_with_its_default_and_a_sentence(capfd):
-    assert discover("list", "td3") == 0
-    lines = [line.split() for line in capfd.readouterr().out.splitlines()]
-    shown = {name: value for name, value, *sentence in lines[1:] if sentence[-1].endswith(".")}
-    (run,) = config.resolve("Pendulum-v1", "td3", "none", 1, 1, {})
-    expected = run.to_json()["settings"] | {"hidden": "256,256", "eval.every": 0}
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_list_shows_every_setting_with_its_default_and_a_sentence(capfd, algorithm):
+    assert discover("list", algorithm) == 0
+    first, *lines = capfd.readouterr().out.splitlines()
+    assert first == f"{algorithm}: {ALGORITHMS[algorithm]}"
+    words = [line.split() for line in lines]
+    shown = {name: value for name, value, *sentence in words if sentence[-1][-1] in ".)"}
+    (run,) = config.resolve("Pendulum-v1", algorithm, "none", 1, 1, {})
+    hidden = ",".join(map(str, run.hyper.hidden))
+    expected = run.to_json()["settings"] | {"hidden": hidden, "eval.every": 0}
     assert shown == {name: str(value) for name, value in expected.items()}
+
+
+def test_list_shows_the_settings_of_a_strategy(capfd):
     assert discover("list", "discover") == 0
     assert re.search(r"^  strategy\.lam +0\.3 +λ", capfd.readouterr().out, re.MULTILINE)
 
@@ -262,7 +278,7 @@ def test_a_full_disk_is_one_sentence_and_the_same_command_then_completes(finishe
     ],
 )
 def test_what_the_disk_said_is_passed_on_with_a_command_to_paste(monkeypatch, capfd, error, said):
-    def launch(*_):
+    def launch(*_, **__):
         raise error
 
     monkeypatch.setattr(api, "launch", launch)

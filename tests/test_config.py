@@ -16,8 +16,16 @@ MUJOCO = (
 PAPER_TASKS = [f"{name}-v5" for name in MUJOCO] + ["BipedalWalker-v3", "LunarLanderContinuous-v3"]
 
 
-def runs_of(overrides=None, *, task="Pendulum-v1", strategy="discover", steps=5000, seeds=1):
-    return resolve(task, "td3", strategy, steps, seeds, overrides or {})
+def runs_of(
+    overrides=None,
+    *,
+    task="Pendulum-v1",
+    algorithm="td3",
+    strategy="discover",
+    steps=5000,
+    seeds=1,
+):
+    return resolve(task, algorithm, strategy, steps, seeds, overrides or {})
 
 
 def refusal(overrides=None, **request) -> str:
@@ -42,12 +50,12 @@ def test_the_user_goes_before_the_preset_and_the_preset_before_the_default():
     "task", ["Pendulum-v1", "Pusher-v5", "MountainCarContinuous-v0", "Ants-v5"]
 )
 def test_tasks_outside_the_paper_have_the_defaults(task):
-    assert preset("td3", task) == {}
+    assert preset("td3", task, "discover") == {}
 
 
 @pytest.mark.parametrize("task", ["Hopper-v2", "Hopper-v4", "Hopper-v12", "Hopper"])
 def test_presets_are_for_every_version_of_a_task(task):
-    assert preset("td3", task)["warmup"] == 25_000
+    assert preset("td3", task, "discover")["warmup"] == 25_000
 
 
 # Evaluations
@@ -67,6 +75,43 @@ def test_the_cadence_can_be_set():
     assert runs_of({"eval.every": 1000}, steps=1_000_000)[0].eval.every == 1000
     assert runs_of({"eval.every": "50", "eval.episodes": 3})[0].eval.every == 50
     assert runs_of({"eval.every": "50", "eval.episodes": 3})[0].eval.episodes == 3
+
+
+# Several environments
+
+
+def test_environments_are_evaluated_at_a_step_they_all_reach():
+    for count, every in ((1, 1000), (3, 1002), (8, 1000), (16, 1008)):
+        (run,) = runs_of({"env.count": count}, algorithm="ppo", steps=48_000)
+        assert (run.env.count, run.eval.every) == (count, every)
+
+
+@pytest.mark.parametrize("algorithm", ["ddpg", "sac", "td3"])
+def test_several_environments_are_for_on_policy_algorithms(algorithm):
+    said = f"env.count above 1 is for a2c and ppo; {algorithm} learns at every step."
+    assert refusal({"env.count": 2}, algorithm=algorithm) == said
+    assert runs_of({"env.count": 1}, algorithm=algorithm)[0].env.count == 1
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo"])
+@pytest.mark.parametrize(
+    ("count", "more", "sentence"),
+    [
+        (3, {}, "steps must be a multiple of env.count, as 5001 is, not 5000."),
+        (
+            *(4, {"eval.every": 50}),
+            "eval.every must be a multiple of env.count, as 52 is, not 50.",
+        ),
+        (0, {}, "env.count must be at least 1, not 0."),
+        (-2, {}, "env.count must be at least 1, not -2."),
+        ("two", {}, "env.count must be a whole number, not 'two'."),
+        (1.5, {}, "env.count must be a whole number, not 1.5."),
+    ],
+)
+def test_environments_that_would_stop_at_different_steps_are_refused(
+    algorithm, count, more, sentence
+):
+    assert refusal({"env.count": count, **more}, algorithm=algorithm) == sentence
 
 
 # Runs
@@ -249,6 +294,7 @@ def test_to_json_is_fully_resolved_and_survives_json():
         "strategy.target_smoothing": True,
         "strategy.acts": True,
         "strategy.subtracts": False,
+        "env.count": 1,
         "env.reward_delay": 1,
         "env.limit_terminates": False,
         "eval.every": 1000,

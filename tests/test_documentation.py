@@ -2,12 +2,16 @@
 
 import re
 import shlex
+import sys
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from discover_rl import config
 from discover_rl.strategies import STRATEGIES
+from tests import cells
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -28,7 +32,7 @@ def test_there_is_something_to_check():
 def test_every_command_resolves(page):
     for command in commands(page):
         words = iter(shlex.split(command)[2:])
-        task, options, settings = next(words), {"steps": "10", "seeds": "1"}, {}
+        task, options, settings = next(words), {"steps": "1000000", "seeds": "1"}, {}
         for word in words:
             name, equals, value = word.partition("=")
             if not equals or name == "--set":
@@ -43,3 +47,20 @@ def test_every_command_resolves(page):
         steps, seeds = int(options["steps"]), int(options["seeds"])
         algorithm = options.get("algorithm", "td3")
         assert config.resolve(task, algorithm, strategy, steps, seeds, settings), command
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ppo"])
+def test_the_example_strategy_works(algorithm, monkeypatch):
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)[0]
+    module = types.ModuleType("discover_rl.strategies.uniform")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(code, "uniform.py", "exec"), module.__dict__)
+    hypers = cells.hypers(algorithm, "uniform", strategy_half_life=5.0)
+    agent = cells.made(algorithm, "uniform", *hypers)
+    state, actions = cells.run(agent, cells.begin(agent, [5], *hypers), [5], 12)
+    assert np.abs(actions).max() <= 1.0
+    assert state.learner.strategy.age.item() == 8  # off-policy, 4 steps of 12 are warm-up
+    # PPO reports on a rollout before it learns from it: half of its eight updates.
+    age = 4 if algorithm == "ppo" else 8
+    width = agent.report(state, np.int32(12))["width"].item()
+    assert width == pytest.approx(0.5 * 0.5 ** (age / 5), rel=1e-5)

@@ -9,10 +9,12 @@ HERE = Path(discover_rl.__file__).parent
 # Each room may import itself and the rooms before it in this list, and no others of ours.
 ORDER = [
     ["_version", "types"],
-    ["hyper", "networks", "equations", "replay", "provenance"],
+    ["hyper", "networks", "equations", "replay", "running", "provenance"],
     ["policy", "algorithms", "strategies"],
     ["agent", "config", "envs", "store"],
     ["rollouts", "evaluate", "checkpoint", "results"],
+    ["cohort"],
+    ["workers"],
     ["training"],
     ["display"],
     ["api"],

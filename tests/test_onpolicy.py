@@ -13,7 +13,8 @@ from discover_rl.algorithms import a2c, onpolicy, ppo
 from discover_rl.equations import advantages, gaussian_log_prob
 from discover_rl.strategies import discover, none
 from discover_rl.types import Rollout, Strategy
-from tests import cells
+from tests import cells, reference
+from tests.reference_onpolicy import OnPolicy
 
 SMALL = {"hidden": (16, 16), "horizon": 12}
 MODULES = {"a2c": a2c, "ppo": ppo}
@@ -200,6 +201,49 @@ def test_an_explorer_step_raises_the_error_and_moves_nothing_else():
     again = state._replace(strategy=moved.strategy)
     _, after, _ = learn(again, data, random.key(0), 0.0)
     assert float(after.strategy) < float(losses.strategy) < 0.0
+
+
+def order(key, count: int, epochs: int, minibatches: int) -> np.ndarray:
+    """Which samples each step of learning sees."""
+    tags = random.bits(random.split(key, 3)[1], (epochs, count))
+    return np.argsort(tags, axis=1, kind="stable").reshape(epochs * minibatches, -1)
+
+
+@pytest.mark.parametrize(
+    ("name", "envs", "settings"),
+    [
+        ("a2c", 2, {"gae_lambda": 1.0, "max_grad_norm": 0.5}),
+        ("a2c", 2, {"gae_lambda": 0.9, "max_grad_norm": 50.0}),
+        # Large steps, so that ratios and values come to be cut.
+        ("ppo", 1, {"epochs": 2, "minibatches": 2, "actor_lr": 0.02, "max_grad_norm": 0.7}),
+    ],
+)
+def test_a_whole_update_equals_numpy(name, envs, settings):
+    settings = settings | {"entropy_weight": 0.01, "lr_decay": 1.0, "initial_log_std": -0.3}
+    _, state, learn = learner(name, **settings)
+    hp = state.hyper
+    rate = 0.75 * float(hp.actor_lr)
+    clip = float(hp.clip) if name == "ppo" else None
+    start = jax.device_get(state)
+    theirs = OnPolicy(start.actor["net"], start.critic, jax.device_get(hp), rate, clip)
+    epochs, minibatches = settings.get("epochs", 1), settings.get("minibatches", 1)
+    for turn in range(2):  # the second with an optimiser that remembers the first
+        key, data = random.key(turn), rollout(envs=envs, seed=turn)
+        theirs.learn(data, order(key, data.reward.size, epochs, minibatches))
+        state, _, _ = learn(state, data, key, 0.25)
+    assert len(theirs.norms) == 2 * epochs * minibatches
+    if name == "ppo":
+        assert theirs.cut_ratios > 2
+        assert theirs.cut_values > 2
+        assert min(theirs.norms) < settings["max_grad_norm"] < max(theirs.norms)
+    else:
+        assert (min(theirs.norms) > hp.max_grad_norm) == (settings["max_grad_norm"] == 0.5)
+    after = jax.device_get(state)
+    net = {layer: part for layer, part in after.actor["net"].items() if layer != "log_std"}
+    got = [reference.layers(net), reference.layers(after.critic), after.actor["net"]["log_std"]]
+    cells.assert_close(got, [theirs.actor, theirs.critic, {"value": theirs.log_std}], 2e-5)
+    moved = np.abs(after.critic["head"]["weight"] - start.critic["head"]["weight"]).max()
+    assert moved > 1e-3
 
 
 def test_gradients_are_cut_jointly():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discover_rl import config, training
-from discover_rl.algorithms import ALGORITHMS
+from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.config import preset, resolve
 from discover_rl.envs import make
 from discover_rl.policy import load_policy
@@ -25,7 +25,15 @@ TASKS = [f"{kind}-v5" for kind in MUJOCO] + ["BipedalWalker-v3", "LunarLanderCon
 CELLS = list(itertools.product(ALGORITHMS, TASKS))
 
 ALL = {"gamma": 0.99, "lr_decay": 0.0, "replay_size": 1_000_000, "train_every": 1, "updates": 1}
+BOTH = {"gamma": 0.99, "value_weight": 0.5, "entropy_weight": 0.0, "max_grad_norm": 0.5}
+BOTH |= {"hidden": [64, 64], "normalise": True, "initial_log_std": 0.0}
 EVERYWHERE = {
+    "a2c": BOTH
+    | {"gae_lambda": 1.0, "actor_lr": 1.3e-3, "lr_decay": 0.0}
+    | {"horizon": 32, "minibatches": 1, "epochs": 1},
+    "ppo": BOTH
+    | {"gae_lambda": 0.95, "actor_lr": 3e-4, "lr_decay": 1.0, "clip": 0.2, "clip_value": True}
+    | {"horizon": 2048, "minibatches": 32, "epochs": 10},
     "ddpg": ALL
     | {"tau": 1e-3, "actor_lr": 1e-4, "critic_lr": 1e-3, "batch_size": 64, "hidden": [400, 300]}
     | {"weight_decay": 0.01, "normalise": True, "clip_target": True, "warmup": 10_000},
@@ -79,14 +87,26 @@ def test_the_settings_are_the_papers(algorithm, task):
 
 @pytest.mark.parametrize(("algorithm", "kind"), list(itertools.product(ALGORITHMS, MUJOCO)))
 def test_version_4_of_a_task_has_the_preset_of_version_5(algorithm, kind):
-    assert preset(algorithm, f"{kind}-v4") == preset(algorithm, f"{kind}-v5") != {}
+    for strategy in STRATEGIES:
+        older, newer = (preset(algorithm, f"{kind}-v{version}", strategy) for version in (4, 5))
+        assert older == newer != {}
     assert settings_of(f"{kind}-v4", algorithm) == settings_of(f"{kind}-v5", algorithm)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_task_outside_the_paper_has_the_defaults_and_a_short_warmup(algorithm):
     expected = json.loads(json.dumps(dataclasses.asdict(defaults_of(algorithm))))
-    assert settings_of("Pendulum-v1", algorithm) == expected | {"warmup": 1_000}
+    warmup = {} if algorithm in ON_POLICY else {"warmup": 1_000}
+    assert settings_of("Pendulum-v1", algorithm) == expected | warmup
+
+
+@pytest.mark.parametrize("task", [*TASKS, "Pendulum-v1"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_direction_reaches_less_far_on_policy(algorithm, task):
+    (run,) = resolve(task, algorithm, "discover", 1000, 1, {})
+    assert run.strategy_hyper.lam == (0.1 if algorithm in ON_POLICY else 0.3)
+    (run,) = resolve(task, algorithm, "discover", 1000, 1, {"strategy.lam": 0.7})
+    assert run.strategy_hyper.lam == 0.7
 
 
 # Which goes before which
@@ -124,11 +144,16 @@ def test_a_sweep_goes_before_the_task_too():
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_entry_says_where_it_is_from_and_whom_it_is_for(algorithm):
-    known = {field.name for field in dataclasses.fields(defaults_of(algorithm))}
+    own = {field.name for field in dataclasses.fields(defaults_of(algorithm))}
     for entry in entries_of(algorithm):
-        assert entry.keys() <= {"source", "tasks", "set"}
+        assert entry.keys() <= {"source", "tasks", "strategies", "set"}
         assert entry["source"].strip()
-        assert entry["set"].keys() <= known
+        strategies = entry.get("strategies", list(STRATEGIES))
+        assert len(set(strategies)) == len(strategies)
+        for strategy in strategies:
+            theirs = importlib.import_module(f"discover_rl.strategies.{strategy}").Hyper
+            known = own | {f"strategy.{field.name}" for field in dataclasses.fields(theirs)}
+            assert entry["set"].keys() <= known
         tasks = entry.get("tasks", [])
         assert set(tasks) <= {task.rpartition("-v")[0] for task in TASKS}
         assert len(set(tasks)) == len(tasks)
@@ -136,16 +161,18 @@ def test_every_entry_says_where_it_is_from_and_whom_it_is_for(algorithm):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_line_of_a_preset_reaches_a_task(algorithm):
-    """No entry is undone by later ones for every task it is for."""
+    """No entry is undone by later ones for every task and strategy it is for."""
     entries = entries_of(algorithm)
-    decides: dict[tuple[str, str], int] = {}  # (task, setting) → the entry it gets it from
+    # (task, strategy, setting) → the entry it gets it from
+    decides: dict[tuple[str, str, str], int] = {}
     for number, entry in enumerate(entries):
-        for kind in entry.get("tasks", [*(t.rpartition("-v")[0] for t in TASKS), "Any"]):
-            decides |= {(kind, name): number for name in entry["set"]}
-    reaching = {(number, name) for (_, name), number in decides.items()}
+        kinds = entry.get("tasks", [*(t.rpartition("-v")[0] for t in TASKS), "Any"])
+        for kind, strategy in itertools.product(kinds, entry.get("strategies", STRATEGIES)):
+            decides |= {(kind, strategy, name): number for name in entry["set"]}
+    reaching = {(number, name) for (_, _, name), number in decides.items()}
     assert reaching == {(i, name) for i, entry in enumerate(entries) for name in entry["set"]}
-    for (kind, name), number in decides.items():
-        assert preset(algorithm, f"{kind}-v9")[name] == entries[number]["set"][name]
+    for (kind, strategy, name), number in decides.items():
+        assert preset(algorithm, f"{kind}-v9", strategy)[name] == entries[number]["set"][name]
 
 
 def test_every_algorithm_has_presets_and_every_presets_file_an_algorithm():
@@ -162,9 +189,12 @@ class Early(training.Observer):
     def __init__(self, out):
         self.out = out
 
+    def started(self, runs, step):
+        self.policy = None
+
     def stepped(self, step):
-        if step == 1:
-            self.policy = load_policy(self.out)
+        # The first checkpoint, before the first step, has left it.
+        self.policy = self.policy or load_policy(self.out)
 
 
 def cell_of(number: int) -> tuple[str, str, str]:
@@ -179,14 +209,19 @@ def cell_of(number: int) -> tuple[str, str, str]:
 def test_every_algorithm_trains_on_every_task_with_networks_of_the_real_size(
     tmp_path, algorithm, task, strategy
 ):
-    rounds = 1 if settings_of(task, algorithm)["train_every"] > 1 else 6
-    steps = 20 + rounds * settings_of(task, algorithm)["train_every"] + 1
-    overrides = {"warmup": 20, "eval.episodes": 1, "eval.max_steps": 20}
+    settings, overrides = settings_of(task, algorithm), {"eval.episodes": 1, "eval.max_steps": 20}
+    if algorithm in ON_POLICY:
+        steps = settings["horizon"] + 1
+    else:
+        rounds = 1 if settings["train_every"] > 1 else 6
+        steps = 20 + rounds * settings["train_every"] + 1
+        overrides |= {"warmup": 20}
     (run,) = config.resolve(task, algorithm, strategy, steps, 1, overrides)
     early = Early(tmp_path)
     (record,) = training.train([run], tmp_path, early).values()
     assert record.done
-    assert [line["step"] for line in record.lines[1:]] == [0, steps]  # and no event
+    evaluated = [*range(0, steps, 1000), steps]
+    assert [line["step"] for line in record.lines[1:]] == evaluated  # and no event
     report = record.evaluations[-1]["report"]
     assert None not in report.values(), report
     policy, env = load_policy(tmp_path), make(task)

@@ -28,7 +28,7 @@ def fresh():
 
 def save(out, step, fresh, alive=(True, True), state=None):
     runs, begun = fresh
-    episodes = [Episode(0, np.zeros((0, 1), np.float32), 0)] * 2
+    episodes = [[Episode(0, np.zeros((0, 1), np.float32), 0)]] * 2
     return checkpoint.save(out, step, runs, np.asarray(alive), state or begun, episodes)
 
 

@@ -13,16 +13,24 @@ import gymnasium
 import numpy as np
 import pytest
 
-from discover_rl import checkpoint, config, provenance, store, training
-from discover_rl.types import UserError
+from discover_rl import agent, checkpoint, config, provenance, rollouts, store, training
+from discover_rl.algorithms import ON_POLICY
+from discover_rl.types import Stopped, UserError
 
-SETTINGS = {"hidden": (8,), "batch_size": 8, "warmup": 40, "eval.every": 60, "eval.episodes": 2}
+ALWAYS = {"hidden": (8,), "eval.every": 60, "eval.episodes": 2}
+OFF = ALWAYS | {"batch_size": 8, "warmup": 40}
+ON = ALWAYS | {"horizon": 25, "minibatches": 2, "epochs": 2}
+
+
+def settings_of(algorithm: str) -> dict:
+    return ON if algorithm in ON_POLICY else OFF
 
 
 def runs_of(
     task="Pendulum-v1", steps=240, seeds=2, strategy="discover", algorithm="td3", **settings
 ):
-    return config.resolve(task, algorithm, strategy, steps, seeds, {**SETTINGS, **settings})
+    settings = {**settings_of(algorithm), **settings}
+    return config.resolve(task, algorithm, strategy, steps, seeds, settings)
 
 
 def files(folder: Path) -> list[str]:
@@ -56,8 +64,12 @@ class Patience(training.Observer):
 def stop_at(step: int, runs, out: Path, **options) -> int:
     """Train until that step; where it really stopped."""
     patience = Patience(step)
-    with pytest.raises(training.Stopped) as stopped:
-        training.train(runs, out, patience, patience.over, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        # Looking up after every step, not after every few.
+        patch.setattr(agent, "CHUNK", 1)
+        patch.setattr(rollouts, "CHUNK", 1)
+        with pytest.raises(Stopped) as stopped:
+            training.train(runs, out, patience, patience.over, **options)
     assert checkpoint.find(out) == out / f"checkpoint-{stopped.value.step}"
     return stopped.value.step
 
@@ -111,12 +123,16 @@ def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
         # Observations' statistics and a process with a memory; a temperature and rounds of updates.
         pytest.param("ddpg", "ou", {}, marks=pytest.mark.slow),
         ("sac", "discover", {"train_every": 8, "updates": 8, "lr_decay": 1.0}),
+        # Half a rollout of several environments; one that is never full; memories of each.
+        ("ppo", "discover", {"env.count": 2}),
+        pytest.param("ppo", "none", {"horizon": 500}, marks=pytest.mark.slow),
+        pytest.param("a2c", "ou", {"env.count": 2}, marks=pytest.mark.slow),
     ],
 )
 def test_whatever_learns_goes_on_exactly(tmp_path, algorithm, strategy, settings):
     runs = runs_of(algorithm=algorithm, strategy=strategy, **settings)
     training.train(runs, tmp_path / "whole")
-    for step in (35, 101):
+    for step in (36, 102):
         assert stop_at(step, runs, tmp_path / "stopped") == step
     training.train(runs, tmp_path / "stopped")
     assert_same_files(tmp_path / "whole", tmp_path / "stopped")
@@ -139,20 +155,16 @@ COMMAND = """
 import sys
 from pathlib import Path
 import discover_rl
-discover_rl.train({task!r}, algorithm={algorithm!r}, steps={steps}, seeds=2, out={out!r},
-                  checkpoint_seconds=0.2, **{settings!r})
+discover_rl.train({task!r}, algorithm={algorithm!r}, strategy={strategy!r}, steps={steps}, seeds=2,
+                  out={out!r}, checkpoint_seconds=0.2, **{settings!r})
 """
 
 
-def kill_and_resume(
-    task: str, algorithm: str, steps: int, out: Path, kills: int, **settings
-) -> None:
+def kill_and_resume(out: Path, kills: int, algorithm: str, settings: dict, **request) -> None:
     """Kill −9 at random moments after the first checkpoint, then let it run to its end."""
     generator = np.random.default_rng(0)
-    settings = {**SETTINGS, **settings}
-    code = COMMAND.format(
-        task=task, algorithm=algorithm, steps=steps, out=str(out), settings=settings
-    )
+    settings = {**settings_of(algorithm), **settings}
+    code = COMMAND.format(algorithm=algorithm, settings=settings, out=str(out), **request)
     command = [sys.executable, "-c", code]
     for _ in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -165,20 +177,27 @@ def kill_and_resume(
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
+# Rollouts are quick, so that there are more steps to be killed in.
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("task", "algorithm", "kills"),
+    ("task", "algorithm", "strategy", "kills", "steps", "more"),
     [
-        pytest.param("Pendulum-v1", "td3", 2, marks=pytest.mark.slow),
-        pytest.param("HalfCheetah-v5", "td3", 5, marks=pytest.mark.slow),
-        pytest.param("HalfCheetah-v5", "ddpg", 3, marks=pytest.mark.slow),
-        pytest.param("HalfCheetah-v5", "sac", 3, marks=pytest.mark.slow),
-        pytest.param("BipedalWalker-v3", "sac", 3, marks=pytest.mark.slow),
+        ("Pendulum-v1", "td3", "discover", 2, 4000, {}),
+        ("HalfCheetah-v5", "td3", "discover", 5, 4000, {}),
+        ("HalfCheetah-v5", "ddpg", "discover", 3, 4000, {}),
+        ("HalfCheetah-v5", "sac", "discover", 3, 4000, {}),
+        ("BipedalWalker-v3", "sac", "discover", 3, 4000, {}),
+        ("HalfCheetah-v5", "ppo", "discover", 3, 20_000, {"horizon": 256}),
+        ("HalfCheetah-v5", "a2c", "none", 3, 20_000, {"horizon": 32, "minibatches": 1}),
+        ("BipedalWalker-v3", "ppo", "discover", 3, 20_000, {"horizon": 256, "env.count": 2}),
+        ("Pendulum-v1", "ppo", "ou", 3, 30_000, {"horizon": 256, "env.count": 2}),
     ],
 )
-def test_kill_9_loses_nothing(tmp_path, task, algorithm, kills):
-    settings = {"eval.every": 500}
-    training.train(runs_of(task, 4000, algorithm=algorithm, **settings), tmp_path / "whole")
-    kill_and_resume(task, algorithm, 4000, tmp_path / "killed", kills, **settings)
+def test_kill_9_loses_nothing(tmp_path, task, algorithm, strategy, kills, steps, more):
+    settings = {"eval.every": steps // 8, **more}
+    request = {"task": task, "algorithm": algorithm, "strategy": strategy, "steps": steps}
+    training.train(runs_of(**request, **settings), tmp_path / "whole")
+    kill_and_resume(tmp_path / "killed", kills, settings=settings, **request)
     assert_same_files(tmp_path / "whole", tmp_path / "killed")
 
 
@@ -272,8 +291,9 @@ def test_a_folder_is_for_runs_of_one_kind(whole):
             training.train(other, whole)
 
 
-def test_a_diverged_lane_stays_out_when_the_others_are_resumed(tmp_path):
-    runs = runs_of(seeds=1, critic_lr=[3e-4, 1e30])
+@pytest.mark.parametrize(("algorithm", "rate"), [("td3", "critic_lr"), ("ppo", "actor_lr")])
+def test_a_diverged_lane_stays_out_when_the_others_are_resumed(tmp_path, algorithm, rate):
+    runs = runs_of(seeds=1, algorithm=algorithm, **{rate: [3e-4, 1e30]})
     training.train(runs, tmp_path / "whole")
     out = tmp_path / "stopped"
     stop_at(100, runs, out, checkpoint_seconds=0.0)
@@ -324,7 +344,7 @@ def test_a_full_disk_while_checkpointing_leaves_the_last_one(whole, tmp_path, mo
 
 
 def test_ctrl_c_leaves_a_checkpoint_says_how_to_go_on_and_exits_130(tmp_path):
-    settings = [f"--set={name}={str(value).strip('(),')}" for name, value in SETTINGS.items()]
+    settings = [f"--set={name}={str(value).strip('(),')}" for name, value in OFF.items()]
     command = ["train", "Pendulum-v1", "--steps=100000", f"--out={tmp_path}", *settings]
     process = subprocess.Popen(
         [sys.executable, "-m", "discover_rl", *command],

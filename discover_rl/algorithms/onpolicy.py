@@ -21,7 +21,7 @@ import optax
 from jax import random
 
 from discover_rl import networks
-from discover_rl.algorithms.core import descend, faded, features
+from discover_rl.algorithms.core import descend, faded
 from discover_rl.equations import advantages, gaussian_log_prob
 from discover_rl.hyper import hyper, setting
 from discover_rl.types import (
@@ -119,6 +119,12 @@ def mean_of(nudge: Nudge, obs: Array) -> Array:
 def policy(nudge: Nudge, obs: Array) -> Array:
     """The mean action, shifted, not clipped."""
     return mean_of(nudge, obs) + nudge.shift
+
+
+def features(nudge: Nudge, obs: Array) -> Array:
+    """The inputs of the actor's last layer."""
+    seen = networks.with_context(obs, nudge.context)
+    return networks.features(nudge.net, seen, FORM.activation)
 
 
 def value_of(critic: Net, obs: Array, context: Array | None) -> Array:

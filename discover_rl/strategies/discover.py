@@ -24,7 +24,18 @@ import optax
 
 from discover_rl import networks
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Array, Batch, Blueprint, Net, Nudge, Role, Spec, Strategy, View
+from discover_rl.types import (
+    Array,
+    Batch,
+    Blueprint,
+    Net,
+    Nudge,
+    Role,
+    Spec,
+    Strategy,
+    UserError,
+    View,
+)
 
 
 @hyper
@@ -50,6 +61,8 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     settings = hp  # of which only the statics are used: the floats come in with the state
     beside = blueprint.directs == "observation"
     size = spec.observation_size if beside else spec.action_size
+    if beside and settings.subtracts:
+        raise UserError("strategy.subtracts is for directions of actions, not of observations.")
 
     def direction(explorer: Net, obs: Array) -> Array:
         """ξ(s) ∈ (−1, 1); (n, observation) → (n, action), or (n, observation) on-policy."""

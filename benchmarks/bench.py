@@ -1,0 +1,96 @@
+"""How fast, against peers, on this machine: medians of interleaved repetitions, and a JSON file.
+
+    make bench                 # sets up both environments, then
+    python benchmarks/bench.py --peers .venv-peers/bin/python [--repetitions 3] [--out bench.json]
+
+Every number is environment steps per second with learning, without evaluation and compiling. Cells
+and peers take turns, so that a slow minute of the machine hits all of them alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from discover_rl import provenance
+
+HERE = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    name: str
+    command: list[str]  # after the interpreter
+    peer: str = ""  # the cell it is measured against; peers have none
+
+
+TASK = "HalfCheetah-v5"
+PPO = ["4096", "20480"]  # from the end of the second rollout to that of the tenth
+A2C = ["4096", "24576"]
+CELLS = [
+    Cell("Stable-Baselines3 PPO", ["peers.py", TASK, "ppo", "2048", "8192"]),
+    Cell("PPO", ["ours.py", TASK, "ppo", "none", "1", *PPO], "Stable-Baselines3 PPO"),
+    Cell(
+        "PPO + DISCOVER", ["ours.py", TASK, "ppo", "discover", "1", *PPO], "Stable-Baselines3 PPO"
+    ),
+    Cell("PPO, ten seeds", ["ours.py", TASK, "ppo", "none", "10", *PPO], "Stable-Baselines3 PPO"),
+    Cell("Stable-Baselines3 A2C", ["peers.py", TASK, "a2c", "2048", "12288"]),
+    Cell("A2C", ["ours.py", TASK, "a2c", "none", "1", *A2C], "Stable-Baselines3 A2C"),
+    Cell(
+        "A2C + DISCOVER", ["ours.py", TASK, "a2c", "discover", "1", *A2C], "Stable-Baselines3 A2C"
+    ),
+]
+
+
+def measure(cell: Cell, peers: str) -> float:
+    interpreter = sys.executable if cell.peer else peers
+    command = [interpreter, str(HERE / cell.command[0]), *cell.command[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{cell.name} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])["steps_per_second"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="How fast, against peers, on this machine.")
+    parser.add_argument("--peers", required=True, help="the Python that has the peers")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--only", default="", help="cells whose name has this in it")
+    parser.add_argument("--out", type=Path, default=Path("bench.json"))
+    args = parser.parse_args()
+    chosen = [cell for cell in CELLS if args.only in cell.name]
+    measured: dict[str, list[float]] = {cell.name: [] for cell in chosen}
+    for _ in range(args.repetitions):
+        for cell in chosen:
+            measured[cell.name].append(measure(cell, args.peers))
+            print(f"{cell.name:<24} {measured[cell.name][-1]:8,.0f} steps/s", flush=True)
+    medians = {name: statistics.median(values) for name, values in measured.items()}
+    print(f"\n{'median of ' + str(args.repetitions):<24} {'steps/s':>8}  times the peer")
+    for cell in chosen:
+        ratio = f"{medians[cell.name] / medians[cell.peer]:.1f}" if cell.peer in medians else ""
+        print(f"{cell.name:<24} {medians[cell.name]:8,.0f}  {ratio}")
+    machine = {"cores": len(os.sched_getaffinity(0)), "machine": platform.machine()}
+    content = {
+        "unit": "environment steps per second",
+        "machine": machine | {"processor": _processor()},
+        "code": provenance.code(),
+        "commit": provenance.commit(),
+        "measured": measured,
+    }
+    args.out.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""The loop: environment → agent → evaluate → record, for the lanes of one cohort.
+
+    evaluate at step 0
+    repeat: the agent acts and learns on, for a few steps
+            every eval.every steps: evaluate, append to the records
+            about once a minute, and when asked to stop: checkpoint
+
+Nothing here depends on the clock except when a checkpoint is written, and writing one changes
+nothing; so a run that was killed and resumed is, bit for bit, the one that was not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from discover_rl import checkpoint, provenance, store
+from discover_rl.agent import Agent, stack
+from discover_rl.algorithms import ON_POLICY
+from discover_rl.config import Run
+from discover_rl.envs import Episode, Lanes
+from discover_rl.evaluate import Evaluator, Interrupted
+from discover_rl.policy import Policy
+from discover_rl.rollouts import RolloutAgent
+from discover_rl.store import Record
+from discover_rl.types import Stopped
+
+
+class Observer:
+    """Hears what happens in training. Every method may be left as it is."""
+
+    def started(self, runs: Sequence[Run], step: int) -> None:
+        """These runs start, or go on, at this step."""
+
+    def stepped(self, step: int) -> None:
+        """Every lane has made this many steps."""
+
+    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
+        """A run has been evaluated."""
+
+    def noted(self, run: Run, step: int, note: str) -> None:
+        """Something out of the ordinary happened to a run."""
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        """These runs have come to their end."""
+
+
+class Cohort:
+    """Runs that train in lockstep: from a checkpoint, or from their beginning."""
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        records: Mapping[str, Record],
+        out: Path,
+        desk: Path,
+        observer: Observer,
+        resume: Path | None = None,
+    ):
+        """Records and policies go below `out`, checkpoints below `desk`."""
+        first, seeds = runs[0], [run.seed for run in runs]
+        self.runs, self.out, self.desk, self.observer = list(runs), out, desk, observer
+        self.records = [records[run.name] for run in runs]
+        self.alive = np.ones(len(runs), bool)
+        self.lanes = Lanes(first.task, seeds, **dataclasses.asdict(first.env))
+        self.evaluator = Evaluator(first.task, seeds, first.eval.episodes, first.eval.max_steps)
+        kind = RolloutAgent if first.algorithm in ON_POLICY else Agent
+        self.agent: Any = kind(
+            self.lanes.spec,
+            first.algorithm,
+            first.hyper,
+            first.strategy,
+            first.strategy_hyper,
+            first.steps,
+            first.env.count,
+        )
+        begin = (
+            np.asarray(seeds, np.uint32),
+            stack([run.hyper for run in runs]),
+            stack([run.strategy_hyper for run in runs]),
+        )
+        if resume is None:
+            self.step = 0
+            self._start(self.agent.init(*begin))
+        else:
+            self.step = int(checkpoint.manifest(resume)["step"])
+            like = self.agent.like(*begin)
+            state, episodes = checkpoint.load(resume, like)
+            self._resume(self.agent.place(state), episodes)
+
+    def _start(self, state: Any) -> None:
+        for run, record in zip(self.runs, self.records, strict=True):
+            header = {"run": run.to_json(), "code": provenance.code()}
+            record.begin(header | {"commit": provenance.commit()})
+        envs = len(self.lanes.envs)
+        for env in range(envs):
+            self.lanes.begin(env)
+        self.state = self.agent.enter(state, self.lanes.obs, np.ones(envs, bool), np.int32(0))
+
+    def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
+        fresh = np.zeros(len(self.lanes.envs), bool)
+        for lane, (running, record) in enumerate(zip(episodes, self.records, strict=True)):
+            if not running:
+                self.alive[lane] = False
+                continue
+            record.cut(self.step)
+            first = lane * self.lanes.count
+            for env, episode in enumerate(running, first):
+                fresh[env] = not self.lanes.restore(env, episode)
+            lost = {"step": self.step, "event": "episode_lost"}
+            if fresh[first : first + len(running)].any() and lost not in record.lines:
+                sentence = "the environment could not be restored exactly"
+                self._note(lane, "episode_lost", self.step, sentence)
+        if fresh.any():
+            state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(self.step))
+        self.state = state
+
+    def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
+        """Train to the end, or until asked to stop."""
+        self.observer.started(self.runs, self.step)
+        # What exists by now is here to stay: looking through it for garbage takes time.
+        gc.freeze()
+        steps, every = self.runs[0].steps, self.runs[0].eval.every
+        # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
+        if self.step == 0:
+            self._save()
+        saved = time.monotonic()
+        try:
+            while self.alive.any():
+                if self.step % every == 0 or self.step == steps:
+                    self._evaluate(stopping)
+                if self.step == steps:
+                    break
+                if stopping():
+                    raise Interrupted
+                until = min(steps, self.step - self.step % every + every)
+                self.state, self.step, bad = self.agent.advance(
+                    self.state, self.lanes, self.alive, self.step, until
+                )
+                for lane, quantity, step in bad:
+                    self._bury(lane, quantity, step)
+                self.observer.stepped(self.step)
+                if time.monotonic() - saved >= checkpoint_seconds:
+                    self._save()
+                    saved = time.monotonic()
+        except Interrupted:
+            self._save()
+            raise Stopped(checkpoint.step_of(self.desk)) from None
+        finally:
+            gc.unfreeze()
+            self.lanes.close()
+            self.evaluator.close()
+        dead = [self.runs[i].name for i in np.flatnonzero(~self.alive)]
+        checkpoint.clear(self.desk, dead, self.out)
+        self.observer.finished(self.runs)
+
+    def _evaluate(self, stopping: Callable[[], bool]) -> None:
+        """Evaluate the lanes whose records do not have this step yet."""
+        wanting = [not record.evaluated(self.step) for record in self.records]
+        lanes = np.flatnonzero(self.alive & wanting)
+        if not lanes.size:
+            return
+        nets = self.agent.nets(self.state)
+        scores = self.evaluator(nets, self.agent.algorithm.form, self.alive, stopping)
+        # Before the first step there is nothing to report on.
+        report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
+        report = jax.device_get(report)
+        if self.step == self.runs[0].steps:
+            self._save_policies(nets)  # before the last line, which says that the run is done
+        for lane in lanes.tolist():
+            returns = scores.returns[lane].tolist()
+            if not np.isfinite(returns).all():
+                self._bury(lane, "evaluation", self.step)
+                continue
+            line: dict[str, Any] = {"step": self.step, "returns": returns}
+            line["lengths"] = scores.lengths[lane].tolist()
+            if report:
+                line["report"] = {name: _plain(values[lane]) for name, values in report.items()}
+            self.records[lane].append(line)
+            self.observer.evaluated(self.runs[lane], self.step, returns)
+
+    def _bury(self, lane: int, quantity: str, step: int) -> None:
+        """Stop a lane that has gone bad; leave the others and the last checkpoint alone."""
+        self.alive[lane] = False
+        self._note(lane, "diverged", step, f"{quantity} is not finite", quantity=quantity)
+
+    def _note(self, lane: int, event: str, step: int, sentence: str, **details: str) -> None:
+        self.records[lane].append({"step": step, "event": event, **details})
+        self.observer.noted(self.runs[lane], step, sentence)
+
+    def _save(self) -> None:
+        episodes = [self.lanes.episodes(lane) for lane in range(len(self.runs))]
+        if checkpoint.save(self.desk, self.step, self.runs, self.alive, self.state, episodes):
+            self._save_policies(self.agent.nets(self.state))
+
+    def _save_policies(self, nets: Any) -> None:
+        for lane in np.flatnonzero(self.alive):
+            run = self.runs[lane]
+            net = jax.tree.map(lambda leaf, lane=lane: leaf[lane], nets)
+            about = run.to_json() | {"step": self.step}
+            policy = Policy(net, self.lanes.spec, self.agent.algorithm.form, about)
+            for name, content in policy.to_bytes().items():
+                store.write(self.out / run.name / name, content)
+
+
+def _plain(value: np.ndarray) -> float | None:
+    """A number for JSON, which has no NaN."""
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,294 @@
+"""Rollouts on the host: what is stored, in which column, scaled by what, and when it is learned."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from jax import random
+
+from discover_rl import networks, rollouts, running
+from discover_rl.agent import Bad, Stream, streams
+from discover_rl.algorithms import a2c
+from discover_rl.rollouts import RolloutAgent
+from discover_rl.types import Strategy
+from tests import cells
+
+HORIZON = 30
+SEEDS = [5, 1]
+BOTH = np.ones(2, bool)
+SETTINGS = {"horizon": HORIZON, "minibatches": 1, "epochs": 1}
+
+
+@functools.cache
+def agent_of(strategy: str, count: int) -> RolloutAgent:
+    settings = cells.hypers("a2c", strategy, **SETTINGS)
+    return RolloutAgent(cells.SPEC, "a2c", settings[0], strategy, settings[1], 1000, count)
+
+
+def far(seen, step):
+    """Last observations far from all others, so that they are cut, and are no first ones."""
+    del step
+    return seen._replace(next_obs=np.where(seen.ended[:, None], 50 * seen.next_obs, seen.next_obs))
+
+
+def begun(strategy: str, count: int, spoil=far):
+    """An agent, its state before the first step, and its environments."""
+    agent, lanes = agent_of(strategy, count), cells.Answers(SEEDS, count=count, spoil=spoil)
+    first = cells.observations(lanes.seeds, 0)
+    fresh = np.ones(len(lanes.seeds), bool)
+    hypers = cells.hypers("a2c", strategy, **SETTINGS)
+    state = agent.init(np.asarray(SEEDS, np.uint32), *(cells.stack([it] * 2) for it in hypers))
+    return agent, agent.enter(state, first, fresh, 0), lanes
+
+
+def advanced(agent, state, lanes, until: int, step: int = 0, alive=BOTH):
+    """The state, and what went bad on the way."""
+    alive, found = alive.copy(), []
+    while step < until:
+        state, step, bad = agent.advance(state, lanes, alive, step, until)
+        found += bad
+        alive[[it.lane for it in bad]] = False
+    return state, found
+
+
+@functools.cache
+def nearly_full(strategy: str, count: int):
+    """A rollout that lacks one step of being full: nothing has been learned yet."""
+    agent, state, lanes = begun(strategy, count)
+    state, _ = advanced(agent, state, lanes, (HORIZON - 1) * count)
+    return state, lanes
+
+
+def answers(lane: int, count: int) -> list:
+    """What the environments of a lane answer, step by step, those of a step beside each other."""
+    seeds = [SEEDS[lane] + 103 * env for env in range(count)]
+    return [far(cells.seen(seeds, step), step) for step in range(1, HORIZON)]
+
+
+class Normaliser:
+    """Remembers everything, and scales by the mean and variance of it all."""
+
+    def __init__(self):
+        self.met = []
+
+    def meet(self, values):
+        self.met += list(np.asarray(values, np.float64))
+
+    def scale(self, value, centre=True):
+        mean = np.mean(self.met, axis=0) if centre else 0.0
+        scaled = (value - mean) / np.sqrt(np.var(self.met, axis=0) + 1e-8)
+        return np.clip(scaled, -10, 10)
+
+
+@pytest.mark.parametrize(("strategy", "count"), [("none", 1), ("ou", 3)])
+def test_observations_and_rewards_are_scaled_as_by_a_loop(strategy, count):
+    state, _ = nearly_full(strategy, count)
+    gamma = a2c.Hyper().gamma
+    for lane, seed in enumerate(SEEDS):
+        observations, gains, gain = Normaliser(), Normaliser(), np.zeros(count)
+        obs = cells.observations([seed + 103 * env for env in range(count)], 0)
+        observations.meet(obs)
+        obs, ends, cut = observations.scale(obs), 0, 0
+        for step, answer in enumerate(answers(lane, count)):
+            observations.meet(answer.obs)
+            gain = gamma * gain + answer.reward
+            gains.meet(gain)
+            expected = {
+                "obs": obs,
+                "next_obs": observations.scale(answer.next_obs),
+                "reward": gains.scale(answer.reward, centre=False),
+                "terminated": answer.terminated,
+                "ended": answer.ended,
+            }
+            for name, values in expected.items():
+                got = getattr(state.rollout, name)[lane, step]
+                np.testing.assert_allclose(got, values, rtol=2e-5, atol=2e-6, err_msg=name)
+            gain = np.where(answer.ended, 0.0, gain)
+            obs = observations.scale(answer.obs)
+            ends += answer.ended.sum()
+            cut += (np.abs(expected["next_obs"]) == 10).any()
+        assert ends > count
+        assert cut
+        np.testing.assert_allclose(state.standing[lane], obs, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(state.gain[lane], gain, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("strategy", "count"), [("none", 1), ("ou", 3)])
+def test_what_follows_an_end_is_the_last_observation_and_not_the_first_of_the_next(strategy, count):
+    rollout = nearly_full(strategy, count)[0].rollout
+    ended, terminated = rollout.ended[:, : HORIZON - 2], rollout.terminated[:, : HORIZON - 2]
+    truncated = ended & ~terminated
+    assert truncated.any()
+    assert terminated.any()
+    assert not (terminated & ~ended).any()
+    next_obs, later = rollout.next_obs[:, : HORIZON - 2], rollout.obs[:, 1 : HORIZON - 1]
+    apart = np.abs(next_obs - later).max(-1)
+    np.testing.assert_array_equal(apart > 0, ended)
+    # New episodes start where the last would have gone on, mirrored; last ones are 50 times as far.
+    signs = np.sign(next_obs[ended]) == np.sign(later[ended])
+    assert signs.mean() < 0.5
+    assert np.abs(next_obs[truncated]).mean() > 3 * np.abs(later[truncated]).mean()
+
+
+@pytest.mark.parametrize(("strategy", "count"), [("none", 1), ("ou", 3)])
+def test_the_statistics_travel_with_the_network_and_stand_still_in_it(strategy, count):
+    agent, state, lanes = begun(strategy, count)
+    state, _ = advanced(agent, state, lanes, 10 * count)
+    before = jax.tree.map(np.array, state)
+    nets = agent.nets(state)
+    kept = jax.tree.map(np.array, nets)
+    raw = cells.observations([3, 4, 6], 7)
+    for lane in range(2):
+        mean, scatter = state.observations.mean[lane], state.observations.scatter[lane]
+        deviation = np.sqrt(scatter / (11 * count) + 1e-8)
+        seen = np.clip((raw - mean) / deviation, -10, 10).astype(np.float32)
+        actor = jax.tree.map(lambda leaf, lane=lane: leaf[lane], state.learner.actor["net"])
+        net = jax.tree.map(lambda leaf, lane=lane: leaf[lane], nets)
+        got = networks.mean_action(agent.algorithm.form, net, raw)
+        np.testing.assert_allclose(got, networks.apply(actor, seen, "tanh"), rtol=1e-4, atol=1e-5)
+    cells.assert_same(state, before)
+    # Going on leaves what was taken out as it is.
+    advanced(agent, state, lanes, 20 * count, 10 * count)
+    cells.assert_same(nets, kept)
+
+
+def test_environments_of_a_lane_have_noise_and_memories_of_their_own():
+    state, lanes = nearly_full("ou", 3)
+    agent, steps = agent_of("ou", 3), HORIZON - 1
+    hyper = cells.hypers("a2c", "ou")[1]
+    for lane, seed in enumerate(SEEDS):
+        mine = jax.tree.map(lambda leaf, lane=lane: leaf[lane], state)
+        keys = random.split(streams(np.uint32(seed), 0)[Stream.ACT], (HORIZON, 3))
+        own, pushes = jax.device_get(jax.vmap(jax.vmap(agent.algorithm.draw))(keys))
+        assert len(np.unique(own)) == own.size
+        actor = mine.learner.actor["net"]
+        mean = networks.apply(actor, mine.rollout.obs, "tanh")
+        expected = (mean + np.exp(actor["log_std"]["value"]) * own[:, :, 0])[:steps]
+        np.testing.assert_allclose(mine.rollout.action[:steps], expected, rtol=1e-5, atol=1e-6)
+        drift = np.zeros((3, 2))
+        for step in range(steps):
+            drift = (1 - hyper.theta) * drift + hyper.sigma * pushes[step, :, 0]
+            executed = np.clip(mine.rollout.action[step] + drift, -1, 1)
+            got = [lanes.actions[3 * lane + env][step] for env in range(3)]
+            np.testing.assert_allclose(got, executed, rtol=1e-5, atol=1e-6)
+            drift[mine.rollout.ended[step]] = 0.0
+        assert mine.rollout.ended.any(axis=1).sum() > mine.rollout.ended.all(axis=1).sum()
+        np.testing.assert_allclose(mine.memory[:, 0], drift, rtol=1e-4, atol=1e-6)
+        assert len(np.unique(mine.memory)) > 1
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_running_statistics_are_numpys(offset):
+    values = offset + np.random.default_rng(0).normal(size=(10**5, 2))
+    # Of arrays, and of numbers.
+    both = running.Running(0.0, np.zeros(2), np.zeros(2)), running.Running(0.0, 0.0, 0.0)
+    for row in values:
+        both = running.met(both[0], row), running.met(both[1], float(row[0]))
+    for met, expected in zip(both, (values, values[:, 0]), strict=True):
+        assert met.seen == 10**5
+        np.testing.assert_allclose(met.mean, expected.mean(0), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(met.scatter / met.seen, expected.var(0), rtol=1e-9)
+        np.testing.assert_allclose(running.deviation(met), expected.std(0), rtol=1e-7)
+
+
+def test_where_the_steps_are_cut_into_chunks_does_not_matter(monkeypatch):
+    agent, state, lanes = begun("ou", 3)
+    whole, _ = advanced(agent, state, lanes, 2 * HORIZON * 3 + 12)
+    agent, state, odd = begun("ou", 3)
+    before = 0
+    for until in (3, 12, 15, 87, 90, 93, 150, 2 * HORIZON * 3 + 12):
+        state, _ = advanced(agent, state, odd, until, before)
+        before = until
+    cells.assert_same(state, whole)
+    cells.assert_same(odd.actions, lanes.actions)
+    monkeypatch.setattr(rollouts, "CHUNK", 7)
+    agent, state, short = begun("ou", 3)
+    state, step, _ = agent.advance(state, short, BOTH, 0, 10**6)
+    assert step == 21
+    state, _ = advanced(agent, state, short, 2 * HORIZON * 3 + 12, step)
+    cells.assert_same(state, whole)
+
+
+def test_the_same_agent_serves_runs_of_other_seeds():
+    """Random numbers that one run has drawn in advance are not another's."""
+    agent, state, lanes = begun("none", 1)
+    advanced(agent, state, lanes, 5)
+    other = agent.place(state)._replace(seed=np.asarray([7, 8], np.uint32))
+    there, _ = advanced(agent, agent.place(other), cells.Answers(SEEDS), 5)
+    fresh = RolloutAgent(cells.SPEC, "a2c", *_settings("none"), 1000)
+    alone, _ = advanced(fresh, agent.place(other), cells.Answers(SEEDS), 5)
+    cells.assert_same(there, alone)
+
+
+def _settings(strategy: str):
+    own, theirs = cells.hypers("a2c", strategy, **SETTINGS)
+    return own, strategy, theirs
+
+
+def test_a_full_rollout_is_learned_from_once_and_by_the_living_alone(monkeypatch):
+    agent, state, lanes = begun("ou", 3)
+    calls, learn = [], agent._learn
+    monkeypatch.setattr(agent, "_learn", lambda *given: calls.append(given[3]) or learn(*given))
+    first = jax.tree.map(np.array, state.learner)
+    state, _ = advanced(agent, state, lanes, (HORIZON - 1) * 3)
+    cells.assert_same(state.learner, first)
+    assert not calls
+    state, _ = advanced(agent, state, lanes, HORIZON * 3, (HORIZON - 1) * 3)
+    assert calls == [HORIZON * 3] * 2
+    moved = jax.tree.map(lambda new, old: np.abs(new - old).max(axis=None), state.learner, first)
+    assert all(change > 0 for change in jax.tree.leaves((moved.actor, moved.critic)))
+    # From here on without the second lane.
+    kept = jax.tree.map(lambda leaf: np.array(leaf[1]), state)
+    acted = [len(taken) for taken in lanes.actions]
+    state, _ = advanced(
+        agent, state, lanes, 2 * HORIZON * 3, HORIZON * 3, np.asarray([True, False])
+    )
+    assert calls == [HORIZON * 3] * 2 + [2 * HORIZON * 3]
+    cells.assert_same(jax.tree.map(lambda leaf: leaf[1], state), kept)
+    assert [len(taken) for taken in lanes.actions] == [2 * HORIZON] * 3 + acted[3:]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize(("strategy", "count", "step"), [("none", 1, 8), ("ou", 3, 23)])
+def test_a_bad_observation_is_named_with_its_step_and_stops_its_lane_alone(
+    strategy, count, step, number
+):
+    """In the second lane: there it is the eighth answer of the last environment but one."""
+    env = 0 if count == 1 else 1
+
+    def spoilt(seen, when):
+        seen = far(seen, when)
+        if when == 8:
+            for obs in (seen.next_obs, seen.obs):
+                obs[count + env, 1] = number
+        return seen
+
+    agent, state, lanes = begun(strategy, count, spoilt)
+    state, found = advanced(agent, state, lanes, (HORIZON - 1) * count)
+    assert found == [Bad(1, "observation", step)]
+    well = nearly_full(strategy, count)[0]
+    for mine, theirs in zip(jax.tree.leaves(state), jax.tree.leaves(well), strict=True):
+        np.testing.assert_array_equal(mine[0], theirs[0])
+
+
+def test_none_is_the_algorithm_with_nothing_wedded_in():
+    agent, state, lanes = begun("none", 1)
+    before = jax.tree.map(np.array, state.learner)
+    state, _ = advanced(agent, state, lanes, HORIZON)
+    settings, _ = cells.hypers("a2c", "none", **SETTINGS)
+    bare = a2c.make(cells.SPEC, settings, Strategy())
+    learn = jax.jit(bare.learn)
+    for lane, seed in enumerate(SEEDS):
+        mine = jax.tree.map(lambda leaf, lane=lane: leaf[lane], (before, state.rollout))
+        keys = random.split(streams(np.uint32(seed), 0)[Stream.ACT], (HORIZON, 1))
+        noise = jax.device_get(jax.vmap(jax.vmap(bare.draw))(keys))
+        for step in range(HORIZON):
+            now = jax.tree.map(lambda leaf, step=step: leaf[step, 0], noise)
+            memory, nudge, action = bare.act(mine[0], (), mine[1].obs[step], now)
+            np.testing.assert_array_equal(action, mine[1].action[step])
+            assert (memory, nudge.context) == ((), None)
+        key = streams(np.uint32(seed), HORIZON)[Stream.LEARN]
+        learned = jax.device_get(learn(*mine, key, 0.0)[0])
+        got = jax.tree.map(lambda leaf, lane=lane: leaf[lane], state.learner)
+        cells.assert_close(got, learned, 1e-5)

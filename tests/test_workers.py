@@ -1,0 +1,148 @@
+"""Several processes: the same runs as in one, whatever happens to any of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from discover_rl import checkpoint, config, training
+from discover_rl.types import Stopped, UserError
+from tests.test_training import assert_same_files
+
+SETTINGS = {"horizon": 128, "hidden": (16, 16), "eval.every": 512, "eval.episodes": 1}
+COMMAND = [
+    *(sys.executable, "-m", "discover_rl", "train", "Pendulum-v1", "--algorithm", "ppo"),
+    *("--strategy", "discover", "--steps", "6144", "--seeds", "3", "--processes", "2"),
+    *("--set", "horizon=128", "--set", "hidden=16,16"),
+    *("--set", "eval.every=512", "--set", "eval.episodes=1"),
+]
+
+
+def runs_of(steps: int = 6144, seeds: int = 3, **settings):
+    return config.resolve("Pendulum-v1", "ppo", "discover", steps, seeds, SETTINGS | settings)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What comes out when one process does it all, undisturbed."""
+    out = tmp_path_factory.mktemp("whole")
+    training.train(runs_of(), out)
+    return out
+
+
+class Deafening(training.Observer):
+    """Asks to stop once it has heard of so many steps; writes down what else it hears."""
+
+    def __init__(self, enough: int):
+        self.enough, self.step, self.heard = enough, 0, []
+
+    def started(self, runs, step):
+        self.heard.append(("started", len(runs), step))
+
+    def stepped(self, step):
+        assert step >= self.step
+        self.step = step
+
+    def evaluated(self, run, step, returns):
+        self.heard.append((run.name, step, len(returns)))
+
+    def finished(self, runs):
+        self.heard.append(("finished", len(runs)))
+
+    def over(self):
+        return self.step >= self.enough
+
+
+def test_two_processes_do_what_one_does_and_one_observer_hears_it_all(whole, tmp_path):
+    listener = Deafening(10**9)
+    records = training.train(runs_of(), tmp_path, listener, processes=2)
+    assert all(record.done for record in records.values())
+    assert_same_files(whole, tmp_path)
+    assert listener.heard[0] == ("started", 3, 0)
+    assert listener.heard[-1] == ("finished", 3)
+    evaluations = {(f"seed-{seed}", step, 1) for seed in range(3) for step in range(0, 6145, 512)}
+    assert evaluations == set(listener.heard[1:-1])
+    assert not (tmp_path / "workers").exists()
+
+
+def test_stopped_and_gone_on_with_by_another_number_of_processes(whole, tmp_path):
+    listener = Deafening(1000)
+    with pytest.raises(Stopped) as stopped:
+        training.train(runs_of(), tmp_path, listener, listener.over, processes=3)
+    assert stopped.value.step >= 1000
+    assert len([desk for desk in (tmp_path / "workers").iterdir() if checkpoint.find(desk)]) == 3
+    training.train(runs_of(), tmp_path)
+    assert_same_files(whole, tmp_path)
+
+
+def until(condition, seconds: float = 60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def children(pid: int) -> list[int]:
+    """The workers of a process."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    lines = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in listed}
+    return [child for child, line in lines.items() if "spawn_main" in line]
+
+
+def begun(out) -> bool:
+    desks = list((out / "workers").glob("*")) if (out / "workers").exists() else []
+    return len(desks) == 2 and all(checkpoint.find(desk) for desk in desks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["parent", "worker"])
+def test_killed_and_run_again(whole, tmp_path, victim):
+    process = subprocess.Popen([*COMMAND, "--out", str(tmp_path)], stderr=subprocess.PIPE)
+    until(lambda: begun(tmp_path))
+    workers = children(process.pid)
+    os.kill(process.pid if victim == "parent" else workers[0], signal.SIGKILL)
+    _, said = process.communicate(timeout=60)
+    if victim == "worker":
+        assert process.returncode == 1
+        assert b"killed by signal 9; the same command again goes on" in said
+    done = subprocess.run([*COMMAND, "--out", str(tmp_path)], capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert_same_files(whole, tmp_path)
+
+
+@pytest.mark.slow
+def test_interrupted_by_the_keyboard(whole, tmp_path):
+    process = subprocess.Popen(
+        [*COMMAND, "--out", str(tmp_path)], stderr=subprocess.PIPE, start_new_session=True
+    )
+    until(lambda: begun(tmp_path))
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"all is saved" in said
+    training.train(runs_of(), tmp_path)
+    assert_same_files(whole, tmp_path)
+
+
+def test_a_users_mistake_in_a_worker_is_a_users_mistake(tmp_path):
+    desk = tmp_path / "workers" / "0"
+    runs = runs_of(seeds=2)
+    listener = Deafening(300)
+    with pytest.raises(Stopped):
+        training.train(runs, tmp_path, listener, listener.over, processes=2)
+    path = checkpoint.find(desk)
+    assert path is not None
+    (lane,) = path.glob("*.safetensors")
+    lane.write_bytes(lane.read_bytes()[:-1])
+    with pytest.raises(UserError, match="damaged"):
+        training.train(runs, tmp_path, processes=2)
+
+
+def test_off_policy_runs_stay_in_one_process():
+    lockstep = config.resolve("Pendulum-v1", "td3", "none", 100, 3, {})
+    assert training.fitting(lockstep) == 1
+    assert 1 <= training.fitting(runs_of()) <= 3
