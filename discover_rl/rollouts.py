@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -240,7 +239,8 @@ class RolloutAgent:
         return self._drawn[lane][1]
 
     def _learned(self, state: State, living: list[int], step: int) -> tuple[State, list[Bad]]:
-        learner, told, bad = list(_lanes(state.learner)), list(_lanes(state.told)), []
+        trees, lanes, bad = (state.learner, state.told), range(len(state.seed)), []
+        learner, told = ([lane_of(tree, lane) for lane in lanes] for tree in trees)
         for lane in living:
             mine = lane_of(state, lane)
             outcome = self._learn(mine.learner, mine.rollout, mine.seed, np.int32(step))
@@ -293,10 +293,6 @@ class RolloutAgent:
         # The first rollout learns at full rates.
         progress = (step - self.horizon * self.environments) / self.steps
         return self.algorithm.learn(learner, rollout, streams(seed, step)[Stream.LEARN], progress)
-
-
-def _lanes(tree: Any) -> Iterator[Any]:
-    return (lane_of(tree, lane) for lane in range(len(jax.tree.leaves(tree)[0])))
 
 
 def _write(memory: Any, env: int, new: Any) -> None:

@@ -39,3 +39,31 @@ def test_pendulum_is_solved_within_15000_steps(tmp_path, algorithm, strategy):
     for result in results:
         # The best of the last evaluations: the policy is there, even if one evaluation is not.
         assert max(np.mean(returns) for returns in result.returns[-3:]) > -200, result.path
+
+
+SHORT = {"hidden": (64, 64), "lr_decay": 0.0, "gae_lambda": 0.95}
+ROLLOUTS = {
+    "ppo": SHORT | {"horizon": 512, "minibatches": 8, "actor_lr": 1e-3},
+    "a2c": SHORT | {"horizon": 64},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["none", "discover"])
+@pytest.mark.parametrize(("algorithm", "steps"), [("ppo", 12_288), ("a2c", 24_576)])
+def test_a_pole_is_balanced_on_policy(tmp_path, algorithm, steps, strategy):
+    """A policy that has learned nothing lets it fall within 30 steps; the most is 1000."""
+    results = discover_rl.train(
+        "InvertedPendulum-v5",
+        algorithm=algorithm,
+        strategy=strategy,
+        steps=steps,
+        seeds=2,
+        out=tmp_path,
+        observer=Observer(),
+        **{"eval.every": steps // 6, "eval.episodes": 5},
+        **ROLLOUTS[algorithm],
+    )
+    for result in results:
+        assert np.mean(result.returns[0]) < 30
+        assert max(np.mean(returns) for returns in result.returns[-3:]) > 200, result.path

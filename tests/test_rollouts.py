@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import random
 
-from discover_rl import networks, rollouts, running
+from discover_rl import networks, rollouts
 from discover_rl.agent import Bad, Stream, streams
 from discover_rl.algorithms import a2c
 from discover_rl.rollouts import RolloutAgent
@@ -178,18 +178,21 @@ def test_environments_of_a_lane_have_noise_and_memories_of_their_own():
         assert len(np.unique(mine.memory)) > 1
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_running_statistics_are_numpys(offset):
-    values = offset + np.random.default_rng(0).normal(size=(10**5, 2))
-    # Of arrays, and of numbers.
-    both = running.Running(0.0, np.zeros(2), np.zeros(2)), running.Running(0.0, 0.0, 0.0)
-    for row in values:
-        both = running.met(both[0], row), running.met(both[1], float(row[0]))
-    for met, expected in zip(both, (values, values[:, 0]), strict=True):
-        assert met.seen == 10**5
-        np.testing.assert_allclose(met.mean, expected.mean(0), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(met.scatter / met.seen, expected.var(0), rtol=1e-9)
-        np.testing.assert_allclose(running.deviation(met), expected.std(0), rtol=1e-7)
+def test_every_memory_is_begun_with_a_key_of_its_own(monkeypatch):
+    """Also where every episode lasts one step."""
+    over = np.ones(2 * 3, bool)
+    agent, state, lanes = begun("ou", 3, lambda seen, step: seen._replace(ended=over))
+    # (seed, step) of each; those of the first episodes are the environments' numbers.
+    keys = [(seed, env) for seed in SEEDS for env in range(3)]
+    begin = agent._begin
+
+    def noted(learner, seed, step):
+        keys.append((int(seed), int(step)))
+        return begin(learner, seed, step)
+
+    monkeypatch.setattr(agent, "_begin", noted)
+    advanced(agent, state, lanes, 8 * 3)
+    assert len(keys) == len(set(keys)) == 9 * 2 * 3
 
 
 def test_where_the_steps_are_cut_into_chunks_does_not_matter(monkeypatch):

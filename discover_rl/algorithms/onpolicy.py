@@ -207,7 +207,9 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         ).reshape(count)
         target = advantage + value
         if core.normalise_advantages:
-            advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-5)
+            advantage = (advantage - advantage.mean()) / (
+                advantage.std(ddof=min(1, count - 1)) + 1e-5
+            )
         log_prob = log_prob_of(Nudge(state.actor["net"], context=context), flat.obs, flat.action)
         return Sample(flat.obs, flat.context, flat.action, log_prob, value, advantage, target)
 
