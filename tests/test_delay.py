@@ -195,11 +195,11 @@ def test_episode_after_episode_has_its_delay_and_nothing_else_changes(task, peri
 def test_an_episode_is_had_again_with_what_it_owes(task, steps):
     lanes, again = begun(task, [1], reward_delay=5), Lanes(task, [1], reward_delay=5)
     acting(lanes, steps)
-    episode = lanes.episode(0)
+    episode = lanes.episodes(0)[0]
     assert episode.number > 0
     assert len(episode.actions) % 5
     assert again.restore(0, episode)
-    assert again.episode(0).digest == episode.digest
+    assert again.episodes(0)[0].digest == episode.digest
     for mine, theirs in zip(acting(lanes, 60, 5), acting(again, 60, 5), strict=True):
         assert_same(mine, theirs)
 
@@ -208,7 +208,7 @@ def test_an_episode_is_had_again_with_what_it_owes(task, steps):
 def test_an_episode_of_another_delay_is_not_the_same(other):
     lanes, again = begun("Pendulum-v1", [1], reward_delay=5), Lanes("Pendulum-v1", [1], other)
     acting(lanes, 8)
-    assert not again.restore(0, lanes.episode(0))
+    assert not again.restore(0, lanes.episodes(0)[0])
 
 
 # Runs

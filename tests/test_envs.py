@@ -153,7 +153,7 @@ def test_a_dead_lane_is_not_stepped():
         assert (seen.reward[0], *seen.next_obs[0]) == (0, 0, 0, 0, 0)
     assert_same(lanes.obs[0], before)
     assert lanes.envs[0].unwrapped.t == 0
-    assert lanes.episode(1).number == 1
+    assert lanes.episodes(1)[0].number == 1
 
 
 def test_episodes_of_neighbouring_seeds_have_seeds_of_their_own():
@@ -175,10 +175,10 @@ def test_an_episode_is_had_again_to_the_bit(task, length):
     acting(lanes, length + 30)
     acting(again, 15, seed=9)  # wherever the environment may have been before
     for lane in range(2):
-        episode = lanes.episode(lane)
+        episode = lanes.episodes(lane)[0]
         assert (episode.number, len(episode.actions)) == (1, 30)
         assert again.restore(lane, episode)
-        number, actions, digest = again.episode(lane)
+        number, actions, digest = again.episodes(lane)[0]
         assert (number, digest) == (episode.number, episode.digest)
         np.testing.assert_array_equal(actions, episode.actions)
     np.testing.assert_array_equal(again.obs, lanes.obs)
@@ -189,7 +189,7 @@ def test_an_episode_is_had_again_to_the_bit(task, length):
 def test_an_episode_that_has_just_begun_is_had_again():
     lanes, again = begun("Terminates-v0", [2]), Lanes("Terminates-v0", [2])
     acting(lanes, 6)
-    episode = lanes.episode(0)
+    episode = lanes.episodes(0)[0]
     assert (episode.number, episode.actions.shape) == (2, (0, 2))
     assert again.restore(0, episode)
     assert_same(again.obs, lanes.obs)
@@ -199,10 +199,10 @@ def test_an_episode_that_has_just_begun_is_had_again():
 def test_what_leaks_between_episodes_is_noticed_and_a_new_episode_starts(task):
     lanes, again = begun(task, [2]), Lanes(task, [2])
     acting(lanes, 5 if task == "LeaksLength-v0" else 7)
-    episode = lanes.episode(0)
+    episode = lanes.episodes(0)[0]
     assert (episode.number, len(episode.actions)) == (1, 3)
     assert not again.restore(0, episode)
-    assert (again.episode(0).number, len(again.episode(0).actions)) == (2, 0)
+    assert (again.episodes(0)[0].number, len(again.episodes(0)[0].actions)) == (2, 0)
     leaked = 2 if task == "LeaksObservation-v0" else 0  # it has been reset twice by now
     assert tuple(again.obs[0]) == (np.float32(np.float64(start_of(2, 2)) + leaked), 0, 0, 0)
 
@@ -210,11 +210,11 @@ def test_what_leaks_between_episodes_is_noticed_and_a_new_episode_starts(task):
 def test_another_past_is_noticed():
     lanes, again = begun("Pendulum-v1"), Lanes("Pendulum-v1", [0])
     acting(lanes, 9)
-    number, actions, digest = lanes.episode(0)
+    number, actions, digest = lanes.episodes(0)[0]
     actions[4] += np.float32(1e-3)
     assert not again.restore(0, Episode(number, actions, digest))
-    assert not again.restore(0, lanes.episode(0)._replace(digest=digest ^ 1))
-    assert again.restore(0, lanes.episode(0))
+    assert not again.restore(0, lanes.episodes(0)[0]._replace(digest=digest ^ 1))
+    assert again.restore(0, lanes.episodes(0)[0])
 
 
 @pytest.mark.parametrize("steps", [40, 150, 333])
@@ -222,9 +222,9 @@ def test_what_is_said_to_be_had_again_goes_on_alike(steps):
     """BipedalWalker's physics remember earlier episodes, though its observations may not yet."""
     lanes, again = begun("BipedalWalker-v3", [1]), Lanes("BipedalWalker-v3", [1])
     acting(lanes, steps)
-    episode = lanes.episode(0)
+    episode = lanes.episodes(0)[0]
     if not again.restore(0, episode):
-        assert again.episode(0).number == episode.number + 1
+        assert again.episodes(0)[0].number == episode.number + 1
         return
     for mine, theirs in zip(acting(lanes, 200, 5), acting(again, 200, 5), strict=True):
         assert_same(mine, theirs)
