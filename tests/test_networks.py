@@ -69,3 +69,16 @@ def test_context_is_appended():
     obs, context = np.ones((2, 3), np.float32), np.zeros((2, 1), np.float32)
     assert networks.with_context(obs, None) is obs
     np.testing.assert_array_equal(networks.with_context(obs, context), [[1, 1, 1, 0]] * 2)
+
+
+@pytest.mark.parametrize("inputs", [3, 40])
+def test_orthogonal_networks_keep_lengths(inputs):
+    """Rows or columns, whichever are fewer, are orthogonal; √2 long, and 1 in the head."""
+    net = networks.orthogonal(jax.random.key(0), inputs, (16, 16), 2)
+    for name, length in (("layer0", 2.0), ("layer1", 2.0), ("head", 1.0)):
+        weight = np.asarray(net[name]["weight"])
+        small = weight if weight.shape[0] <= weight.shape[1] else weight.T
+        np.testing.assert_allclose(small @ small.T, length * np.eye(len(small)), atol=1e-5)
+        np.testing.assert_array_equal(net[name]["bias"], 0.0)
+    other = networks.orthogonal(jax.random.key(1), inputs, (16, 16), 2)
+    assert np.abs(net["layer0"]["weight"] - other["layer0"]["weight"]).max() > 0.1
