@@ -24,7 +24,7 @@ from discover_rl.networks import standardise
 from discover_rl.running import Running
 from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec, Strategy, UserError
 
-CHUNK = 256
+CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
 NO_SHIFT = Nudge._field_defaults["shift"]
 
@@ -149,13 +149,13 @@ class RolloutAgent:
         """Fill the rollout from `step` to `upto`. The inner loop is what costs, so it does little:
         what can wait is done for all steps together, in `_store`."""
         count, at = self.environments, step // self.environments % self.horizon
-        envs, learner, act = range(count), mine.learner, self.algorithm.act
+        envs, act = range(count), self.algorithm.acting(mine.learner)
         standing = [mine.standing[env : env + 1].copy() for env in envs]
         memory = [lane_of(mine.memory, env) for env in envs]
         met, seen, acted, next_obs = running.numbers(mine.observations), [], [], []
         for noise in self._block_of(mine, lane, step)[at : at + (upto - step) // count]:
             for env in envs:
-                memory[env], nudge, bare = act(learner, memory[env], standing[env], noise[env])
+                memory[env], nudge, bare = act(memory[env], standing[env], noise[env])
                 acted.append((standing[env], bare, nudge.context))
                 if nudge.shift is not NO_SHIFT:
                     bare = bare + nudge.shift

@@ -247,7 +247,7 @@ class Algorithm(NamedTuple):
 class OnPolicy(NamedTuple):
     """An algorithm that learns from whole rollouts of its present policy, and then drops them.
 
-    `act` runs on the host, in NumPy, while parameters stand still.
+    What `acting` gives runs on the host, in NumPy, while parameters stand still.
     """
 
     # (key, hyper, strategy's hyper) → state
@@ -256,8 +256,8 @@ class OnPolicy(NamedTuple):
     begin: Callable[..., Any]
     # (key) → the random numbers that one call of act takes
     draw: Callable[..., Any]
-    # (state, memory, obs, noise) → (memory, nudge, own action); obs is (1, observation)
-    act: Callable[..., tuple[Any, Nudge, Array]]
+    # (state) → (memory, obs, noise) → (memory, nudge, own action); obs is (1, observation)
+    acting: Callable[..., Callable[..., tuple[Any, Nudge, Array]]]
     # (state, rollout, key, progress) → (state, losses, {name: number} for the record)
     learn: Callable[..., tuple[Any, Losses, dict[str, Any]]]
     # (state) → the network that evaluation uses

@@ -165,9 +165,13 @@ def test_acting_is_the_same_on_the_host_and_on_the_device(cell):
     for step in (0, STEPS):
         key = jax.random.key(step)
         memory, noise = algorithm.begin(lane, key), algorithm.draw(key)
-        obs, more = (obs, ()) if cell[0] in ON_POLICY else (obs.reshape(-1), (step,))
-        there = jax.jit(algorithm.act)(lane, memory, obs, noise, *more)
-        here = algorithm.act(lane, *jax.device_get((memory, obs, noise)), *more)
+        if cell[0] in ON_POLICY:
+            act = lambda lane, *rest: algorithm.acting(lane)(*rest)  # noqa: E731
+            inputs = memory, obs, noise
+        else:
+            act, inputs = algorithm.act, (memory, obs[0], noise, step)
+        there = jax.jit(act)(lane, *inputs)
+        here = act(lane, *jax.device_get(inputs))
         for leaf in jax.tree.leaves(here):
             assert isinstance(leaf, np.ndarray | np.generic | float)
         cells.assert_close(here, there, 1e-5)

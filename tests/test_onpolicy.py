@@ -182,7 +182,7 @@ def test_the_context_is_zero_in_evaluation():
     np.testing.assert_allclose(networks.mean_action(algorithm.form, net, obs), full, rtol=1e-5)
     # While training there is one, and it counts.
     noise = jax.device_get(algorithm.draw(random.key(0)))
-    _, nudge, action = algorithm.act(jax.device_get(state), (), obs[:1], noise)
+    _, nudge, action = algorithm.acting(jax.device_get(state))((), obs[:1], noise)
     xi = np.tanh(networks.apply(jax.device_get(state.strategy.explorer), obs[:1], "tanh"))
     np.testing.assert_allclose(nudge.context, 0.1 * xi, rtol=1e-5)
     assert np.abs(action - noise[0] - full[:1]).max() > 1e-4  # σ is 1 at first

@@ -288,7 +288,7 @@ def test_none_is_the_algorithm_with_nothing_wedded_in():
         noise = jax.device_get(jax.vmap(jax.vmap(bare.draw))(keys))
         for step in range(HORIZON):
             now = jax.tree.map(lambda leaf, step=step: leaf[step, 0], noise)
-            memory, nudge, action = bare.act(mine[0], (), mine[1].obs[step], now)
+            memory, nudge, action = bare.acting(mine[0])((), mine[1].obs[step], now)
             np.testing.assert_array_equal(action, mine[1].action[step])
             assert (memory, nudge.context) == ((), None)
         key = streams(np.uint32(seed), HORIZON)[Stream.LEARN]

@@ -172,13 +172,17 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         own, theirs = random.split(key)
         return random.normal(own, (1, spec.action_size)), strategy.draw(theirs)
 
-    def act(state: State, memory: Any, obs: Array, noise: Any) -> tuple[Any, Nudge, Array]:
-        """(memory, nudge, the policy's own action); for NumPy and JAX alike."""
-        # Without an optimiser, which is for learning and takes longer to make than an action.
+    def acting(state: State) -> Callable[[Any, Array, Any], tuple[Any, Nudge, Array]]:
+        """For NumPy and JAX alike. What stands still during a rollout is computed here, once."""
         shown = View(state.actor, policy, features, None)
-        memory, nudge = strategy.behave(state.strategy, memory, shown, obs, noise[1], False)
-        std = networks.namespace(obs).exp(nudge.net["log_std"]["value"])
-        return memory, nudge, mean_of(nudge, obs) + std[None] * noise[0]
+        log_std = state.actor["net"]["log_std"]["value"]
+        std = networks.namespace(log_std).exp(log_std)[None]
+
+        def act(memory: Any, obs: Array, noise: Any) -> tuple[Any, Nudge, Array]:
+            memory, nudge = strategy.behave(state.strategy, memory, shown, obs, noise[1], False)
+            return memory, nudge, mean_of(nudge, obs) + std * noise[0]
+
+        return act
 
     def log_prob_of(nudge: Nudge, obs: Array, action: Array) -> Array:
         return gaussian_log_prob(action, mean_of(nudge, obs), nudge.net["log_std"]["value"][None])
@@ -258,12 +262,10 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         orders = jnp.argsort(tags, axis=1)[:, :used]
         batches = orders.reshape(settings.epochs * settings.minibatches, size)
 
-        def one(state: State, inputs: Any) -> tuple[State, Losses]:
-            which, key = inputs
-            return step(state, jax.tree.map(lambda leaf: leaf[which], whole), key, hp)
-
+        # All epochs are laid out before the first step: gathering at each takes longer.
+        laid = jax.tree.map(lambda leaf: leaf[batches], whole)
         keys = random.split(step_key, len(batches))
-        state, losses = jax.lax.scan(one, state, (batches, keys))
+        state, losses = jax.lax.scan(lambda now, it: step(now, *it, hp), state, (laid, keys))
         return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), losses), told
 
     def report(state: State, whole: Sample) -> dict[str, Array]:
@@ -279,4 +281,4 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         weight = net["layer0"]["weight"][..., : spec.observation_size, :]
         return nudge._replace(net={**net, "layer0": {**net["layer0"], "weight": weight}})
 
-    return OnPolicy(init, begin, draw, act, learn, greedy, FORM)
+    return OnPolicy(init, begin, draw, acting, learn, greedy, FORM)
