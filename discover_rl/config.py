@@ -119,6 +119,8 @@ def resolve(
             groups[prefix][bare] = value
         built = {prefix: build(cls, groups[prefix], prefix) for prefix, cls in classes.items()}
         built["eval."] = _cadence(algorithm, int(steps), built["eval."], built["env."].count)
+        if algorithm in ON_POLICY:
+            _filled(int(steps), built[""], built["env."].count)
         varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
         folder = "".join(f"{part}/" for part in varied)
         runs += [
@@ -160,6 +162,15 @@ def _cadence(algorithm: str, steps: int, chosen: Eval, count: int) -> Eval:
             above = value + -value % count
             raise UserError(f"{name} must be a multiple of env.count, as {above} is, not {value}.")
     return dataclasses.replace(chosen, every=every)
+
+
+def _filled(steps: int, hyper: Any, count: int) -> None:
+    """A UserError where nothing would be learned: no rollout is ever full, or parts are empty."""
+    full, parts = hyper.horizon * count, hyper.minibatches
+    if steps < full:
+        raise UserError(f"steps must be {full} at least, one rollout, not {steps}; or set horizon.")
+    if parts > full:
+        raise UserError(f"minibatches must be {full} at most, a rollout's steps, not {parts}.")
 
 
 def preset(algorithm: str, task: str, strategy: str) -> dict[str, Any]:

@@ -228,4 +228,4 @@ class Lanes:
     def _observe(self, env: int, raw: Any, reward: Any) -> np.ndarray:
         digest = zlib.crc32(np.ascontiguousarray(raw).data, self._digest[env])
         self._digest[env] = zlib.crc32(struct.pack("d", reward), digest)
-        return np.asarray(raw, np.float32).ravel()
+        return np.array(raw, np.float32).ravel()  # a copy: some environments reuse their arrays

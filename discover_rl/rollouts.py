@@ -22,7 +22,7 @@ from discover_rl import running
 from discover_rl.agent import Bad, Stream, broken, lane_of, stacked, streams
 from discover_rl.networks import standardise
 from discover_rl.running import Running
-from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec, Strategy, UserError
+from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec, Strategy
 
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
@@ -61,11 +61,6 @@ class RolloutAgent:
         tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
         self.spec, self.steps, self.environments = spec, steps, environments
         self.horizon: int = hyper.horizon
-        if hyper.minibatches > self.horizon * environments:
-            raise UserError(
-                f"minibatches must be {self.horizon * environments} at most, the steps of a "
-                f"rollout, not {hyper.minibatches}."
-            )
         self.normalise: bool = hyper.normalise
         self.strategy: Strategy = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
         self.algorithm: OnPolicy = module.make(spec, hyper, self.strategy)
@@ -100,11 +95,14 @@ class RolloutAgent:
         fresh, obs = fresh.reshape(lanes, count), obs.reshape(lanes, count, -1)
         for lane in np.flatnonzero(fresh.any(axis=1)).tolist():
             mine, envs = lane_of(state, lane), np.flatnonzero(fresh[lane]).tolist()
-            met = running.numbers(mine.observations)
+            met, at = running.numbers(mine.observations), step // count % self.horizon
             for env in envs:
-                met = running.met(met, obs[lane, env].astype(float))
+                if self.normalise:
+                    met = running.met(met, obs[lane, env].astype(float))
                 _write(mine.memory, env, self._memory(mine, step + env))
                 mine.gain[env] = 0.0
+                if at:  # an episode was lost: nothing flows back to it from this one
+                    mine.rollout.ended[at - 1, env] = True
             for env in envs:
                 mine.standing[env] = self._look(met, obs[lane, env])[0]
             running.put(mine.observations, met)

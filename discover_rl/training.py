@@ -37,6 +37,9 @@ def train(
     """
     observer, processes = observer or Observer(), processes or fitting(runs)
     with store.locked(out):
+        for desk in _desks(out):  # until no worker of a process that was killed is left
+            with store.locked(desk, workers.PATIENCE):
+                pass
         _refuse_strangers(runs[0], out)
         records = {run.name: _opened(run, out) for run in runs}
         begun = _begun({run.name: run for run in runs}, records, out)
@@ -64,7 +67,7 @@ def fitting(runs: Sequence[Run]) -> int:
 def _begun(runs: Mapping[str, Run], records: Mapping[str, Record], out: Path) -> list[Job]:
     """The cohorts that left a checkpoint: they go on together, as they were."""
     jobs = []
-    for desk in (out, *sorted((out / DESKS).glob("*"))):
+    for desk in (out, *_desks(out)):
         path = checkpoint.find(desk)
         if path is None:
             checkpoint.clear(desk)  # of what a process left that was killed while clearing
@@ -88,6 +91,10 @@ def _shared(missing: Sequence[Run], out: Path, processes: int, taken: set[Path])
     desks = (out / DESKS / str(i) for i in range(len(parts) + len(taken)))
     free = (desk for desk in desks if desk not in taken)
     return [Job(lanes, desk) for lanes, desk in zip(parts, free, strict=False)]
+
+
+def _desks(out: Path) -> list[Path]:
+    return sorted((out / DESKS).glob("*"))
 
 
 def _over(record: Record) -> bool:

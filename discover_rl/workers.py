@@ -1,16 +1,17 @@
 """Several cohorts at once, a process each, with one observer.
 
 A worker trains one cohort, writes its records and checkpoints itself and tells what happens through
-a pipe. It stops when it is asked to, and when whoever started it is gone. Nothing of what it
+a pipe. It stops when it is asked to, and dies when whoever started it is gone. Nothing of what it
 computes depends on the others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from discover_rl.config import Run
 from discover_rl.store import Record
 from discover_rl.types import Stopped, UserError
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds to wait for a worker of a killed process to notice that it is alone."""
 
 
@@ -56,13 +57,15 @@ def run(
         while waiting or working:
             if stopping() or errors:
                 stop.set()
+                errors += [Stopped(steps[number]) for number in waiting]
                 waiting.clear()
             while waiting and len(working) < processes:
                 number = waiting.pop(0)
                 mine, theirs = spawn.Pipe(duplex=False)
                 arguments = theirs, stop, jobs[number], out, checkpoint_seconds, os.getpid()
                 process = spawn.Process(target=_work, args=arguments, daemon=True)
-                process.start()
+                with _undisturbed():
+                    process.start()
                 theirs.close()
                 working[mine] = number, process
             for pipe in wait(list(working), timeout=0.1):
@@ -86,10 +89,23 @@ def run(
     finally:
         for _, process in working.values():
             process.kill()
-    # What went wrong comes before what was asked for.
-    for error in sorted(errors, key=lambda error: isinstance(error, Stopped)):
+            process.join()
+    broken = [error for error in errors if not isinstance(error, Stopped)]
+    for error in broken:  # what went wrong comes before what was asked for
         raise error
+    if errors:
+        raise Stopped(min(error.step for error in errors))
     observer.finished(everyone)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """What is started here never hears of Ctrl-C, which reaches all of us: one of us answers it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _obituary(code: int) -> str:
@@ -98,14 +114,12 @@ def _obituary(code: int) -> str:
 
 
 class Messenger(Observer):
-    """Passes on what it hears; ends the process once nobody listens."""
+    """Passes on what it hears."""
 
-    def __init__(self, pipe: Connection, parent: int):
-        self._pipe, self._parent = pipe, parent
+    def __init__(self, pipe: Connection):
+        self._pipe = pipe
 
     def _tell(self, *message: Any) -> None:
-        if os.getppid() != self._parent:
-            os._exit(1)
         self._pipe.send(message)
 
     def stepped(self, step: int) -> None:
@@ -121,13 +135,16 @@ class Messenger(Observer):
 def _work(
     pipe: Connection, stop: Any, job: Job, out: Path, checkpoint_seconds: float, parent: int
 ) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # reach all of us; whoever started us answers
-        signal.signal(number, signal.SIG_IGN)
-    messenger = Messenger(pipe, parent)
-    records = {run.name: Record(out / run.name / "record.jsonl") for run in job.runs}
+    def stopping() -> bool:
+        if os.getppid() != parent:  # it was killed; whoever goes on must not find us writing
+            os._exit(1)
+        return stop.is_set()
+
+    messenger = Messenger(pipe)
     try:
         with store.locked(job.desk, PATIENCE):
+            records = {run.name: Record(out / run.name / "record.jsonl") for run in job.runs}
             cohort = Cohort(job.runs, records, out, job.desk, messenger, job.resume)
-            cohort.run(stop.is_set, checkpoint_seconds)
+            cohort.run(stopping, checkpoint_seconds)
     except (Stopped, UserError, OSError) as error:
         messenger._tell("raised", error)

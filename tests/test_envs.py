@@ -238,3 +238,37 @@ def test_a_time_limit_is_learned_from_as_a_termination_only_if_told_so(limit_ter
     assert [bool(s.ended[0]) for s in seen] == [False, False, True] * 2
     assert [bool(s.terminated[0]) for s in seen] == [False, False, limit_terminates] * 2
     lanes.close()
+
+
+class Counter(gymnasium.Env):
+    """Writes every observation into the same array, as some environments do."""
+
+    observation_space = gymnasium.spaces.Box(0, 100, (2,), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self):
+        self.array = np.zeros(2, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.array[:] = 0
+        return self.array, {}
+
+    def step(self, action):
+        del action
+        self.array += 1
+        return self.array, 0.0, False, bool(self.array[0] == 4), {}
+
+
+def test_an_environment_may_reuse_its_array():
+    gymnasium.register("Counter-v0", Counter)
+    try:
+        lanes = begun("Counter-v0", [0])
+        seen = [lanes.act(0, np.zeros(1, np.float32)) for _ in range(6)]
+        assert [it.next_obs[0] for it in seen] == [1, 2, 3, 4, 1, 2]
+        assert [it.obs[0] for it in seen] == [1, 2, 3, 0, 1, 2]
+        step = lanes.step(np.zeros((1, 1), np.float32), np.ones(1, bool))
+        lanes.step(np.zeros((1, 1), np.float32), np.ones(1, bool))
+        assert (step.next_obs[0, 0], step.obs[0, 0]) == (3, 3)
+    finally:
+        gymnasium.registry.pop("Counter-v0")

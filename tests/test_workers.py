@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from discover_rl import checkpoint, config, training
+from discover_rl import checkpoint, config, store, training
 from discover_rl.types import Stopped, UserError
 from tests.test_training import assert_same_files
 
@@ -146,3 +146,44 @@ def test_off_policy_runs_stay_in_one_process():
     lockstep = config.resolve("Pendulum-v1", "td3", "none", 100, 3, {})
     assert training.fitting(lockstep) == 1
     assert 1 <= training.fitting(runs_of()) <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 2.0])
+def test_interrupted_while_workers_start(whole, tmp_path, seconds):
+    process = subprocess.Popen(
+        [*COMMAND, "--out", str(tmp_path)], stderr=subprocess.PIPE, start_new_session=True
+    )
+    until((tmp_path / ".lock").exists)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in said
+    training.train(runs_of(), tmp_path)
+    assert_same_files(whole, tmp_path)
+
+
+def test_stopped_before_any_worker_has_started(whole, tmp_path):
+    with pytest.raises(Stopped) as stopped:
+        training.train(runs_of(), tmp_path, stopping=lambda: True, processes=2)
+    assert stopped.value.step == 0
+    training.train(runs_of(), tmp_path)
+    assert_same_files(whole, tmp_path)
+
+
+@pytest.mark.slow
+def test_an_orphan_writes_nothing_beside_who_goes_on(tmp_path):
+    """Killed in the midst of a long evaluation, and begun again in one process at once."""
+    slow = [*COMMAND, "--out", str(tmp_path), "--set", "eval.episodes=400"]
+    slow[slow.index("6144")] = "512"
+    process = subprocess.Popen(slow)
+    until(lambda: begun(tmp_path))
+    process.kill()
+    process.wait()
+    slow[slow.index("--processes") + 1] = "1"
+    done = subprocess.run(slow, capture_output=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    for path in tmp_path.glob("seed-*/record.jsonl"):
+        steps = [line["step"] for line in store.Record(path).lines[1:]]
+        assert steps == [0, 512]

@@ -1,8 +1,14 @@
 """DISCOVER: an explorer network directs the agent to where its critic errs most.
 
-Off-policy (Algorithm 2 of the paper), the direction is added to the action; on-policy (Algorithm 1)
-it is appended to the observation that policy and value see, with ω in place of ω′ and R̂ − V in
-place of y − Q:
+On-policy (Algorithm 1 of the paper), the direction stands beside the observation:
+
+    act:     a ~ π(· | s, η), η = λ ξ(s), kept with the transition
+    target:  R̂ bootstraps from V(s′, λ ξ(s′))
+    learn:   at every minibatch, before policy and value, which step at the kept η,
+             ascend (R̂ − V(s, λ ξ(s)))² in ω alone, R̂ held constant
+    evaluate: η = 0
+
+Off-policy (Algorithm 2), it is added to the action:
 
     act:     ã = clip(a + λ ξ(s)), in warm-up too
     target:  ã′ = clip(a′ + λ ξ′(s′)), in place of the algorithm's own smoothing
@@ -61,8 +67,11 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     settings = hp  # of which only the statics are used: the floats come in with the state
     beside = blueprint.directs == "observation"
     size = spec.observation_size if beside else spec.action_size
-    if beside and settings.subtracts:
-        raise UserError("strategy.subtracts is for directions of actions, not of observations.")
+    if beside and (settings.subtracts or not settings.delayed or not settings.target_network):
+        raise UserError(
+            "strategy.subtracts, strategy.delayed and strategy.target_network are for directions "
+            "of actions; here they are of observations."
+        )
 
     def direction(explorer: Net, obs: Array) -> Array:
         """ξ(s) ∈ (−1, 1); (n, observation) → (n, action), or (n, observation) on-policy."""
