@@ -55,8 +55,8 @@ def train(
             "--set",
             metavar="NAME=VALUE",
             help="A setting: gamma=0.98, strategy.lam=0.1, eval.every=1000, hidden=64,64; "
-            "`discover list ALGORITHM` has all. Several values for a float (strategy.lam=0.1,0.3) make a "
-            "run of each.",
+            "`discover list ALGORITHM` has all. Several values for a float (strategy.lam=0.1,0.3) "
+            "make a run of each.",
         ),
     ] = None,
 ) -> None:
