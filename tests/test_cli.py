@@ -160,7 +160,7 @@ def test_list_shows_every_setting_with_its_default_and_a_sentence(capfd, algorit
     assert first == f"{algorithm}: {ALGORITHMS[algorithm]}"
     words = [line.split() for line in lines]
     shown = {name: value for name, value, *sentence in words if sentence[-1][-1] in ".)"}
-    (run,) = config.resolve("Pendulum-v1", algorithm, "none", 1, 1, {})
+    (run,) = config.resolve("Pendulum-v1", algorithm, "none", 10_000, 1, {})
     hidden = ",".join(map(str, run.hyper.hidden))
     expected = run.to_json()["settings"] | {"hidden": hidden, "eval.every": 0}
     assert shown == {name: str(value) for name, value in expected.items()}

@@ -301,3 +301,20 @@ def test_to_json_is_fully_resolved_and_survives_json():
         "eval.episodes": 2,
         "eval.max_steps": 10_000,
     }
+
+
+@pytest.mark.parametrize(
+    ("steps", "settings", "sentence"),
+    [
+        (2000, {}, r"^steps must be 2048 at least, one rollout, not 2000; or set horizon\.$"),
+        (24, {"horizon": 12, "env.count": 3, "eval.every": 3}, r"^steps must be 36 at least"),
+        (
+            24,
+            {"horizon": 4, "minibatches": 13, "env.count": 3, "eval.every": 3},
+            r"^minibatches must be 12 at most, a rollout's steps, not 13\.$",
+        ),
+    ],
+)
+def test_runs_that_would_learn_nothing_are_refused(steps, settings, sentence):
+    with pytest.raises(UserError, match=sentence):
+        resolve("Pendulum-v1", "ppo", "none", steps, 1, settings)

@@ -11,9 +11,8 @@ from jax import random
 from discover_rl import networks
 from discover_rl.algorithms import a2c, onpolicy, ppo
 from discover_rl.equations import advantages, gaussian_log_prob
-from discover_rl.rollouts import RolloutAgent
 from discover_rl.strategies import discover, none
-from discover_rl.types import Rollout, Strategy, UserError
+from discover_rl.types import Rollout, Strategy
 from tests import cells, reference
 from tests.reference_onpolicy import OnPolicy
 
@@ -274,9 +273,3 @@ def test_every_transition_is_seen_once_an_epoch():
     data = rollout()
     parts, whole = learn(state, data, random.key(0), 0.0), at_once(same, data, random.key(1), 0.0)
     np.testing.assert_allclose(parts[1].critic, whole[1].critic, rtol=1e-5)
-
-
-def test_more_minibatches_than_steps_are_refused():
-    own, theirs = cells.hypers("ppo", "none", horizon=4, minibatches=13)
-    with pytest.raises(UserError, match=r"^minibatches must be 12 at most, .* not 13\.$"):
-        RolloutAgent(cells.SPEC, "ppo", own, "none", theirs, 1000, 3)

@@ -103,9 +103,9 @@ def test_a_task_outside_the_paper_has_the_defaults_and_a_short_warmup(algorithm)
 @pytest.mark.parametrize("task", [*TASKS, "Pendulum-v1"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_direction_reaches_less_far_on_policy(algorithm, task):
-    (run,) = resolve(task, algorithm, "discover", 1000, 1, {})
+    (run,) = resolve(task, algorithm, "discover", 10_000, 1, {})
     assert run.strategy_hyper.lam == (0.1 if algorithm in ON_POLICY else 0.3)
-    (run,) = resolve(task, algorithm, "discover", 1000, 1, {"strategy.lam": 0.7})
+    (run,) = resolve(task, algorithm, "discover", 10_000, 1, {"strategy.lam": 0.7})
     assert run.strategy_hyper.lam == 0.7
 
 

@@ -128,6 +128,7 @@ def test_interrupted_by_the_keyboard(whole, tmp_path):
     assert_same_files(whole, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_users_mistake_in_a_worker_is_a_users_mistake(tmp_path):
     desk = tmp_path / "workers" / "0"
     runs = runs_of(seeds=2)
