@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import statistics
 import subprocess
@@ -19,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from discover_rl import provenance
+from discover_rl import provenance, workers
 
 HERE = Path(__file__).parent
 
@@ -75,7 +74,7 @@ def main() -> None:
     for cell in chosen:
         ratio = f"{medians[cell.name] / medians[cell.peer]:.1f}" if cell.peer in medians else ""
         print(f"{cell.name:<24} {medians[cell.name]:8,.0f}  {ratio}")
-    machine = {"cores": len(os.sched_getaffinity(0)), "machine": platform.machine()}
+    machine = {"cores": workers.cores(), "machine": platform.machine()}
     content = {
         "unit": "environment steps per second",
         "machine": machine | {"processor": _processor()},

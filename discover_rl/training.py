@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,7 @@ def fitting(runs: Sequence[Run]) -> int:
     """How many processes pay for these runs: one per core where lanes only take turns."""
     if runs[0].algorithm not in ON_POLICY:
         return 1
-    return min(len(runs), len(os.sched_getaffinity(0)))
+    return min(len(runs), workers.cores())
 
 
 def _begun(runs: Mapping[str, Run], records: Mapping[str, Record], out: Path) -> list[Job]:

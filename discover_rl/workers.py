@@ -16,6 +16,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+
 from discover_rl import checkpoint, store
 from discover_rl.cohort import Cohort, Observer
 from discover_rl.config import Run
@@ -24,6 +26,13 @@ from discover_rl.types import Stopped, UserError
 
 PATIENCE = 30.0
 """Seconds to wait for a worker of a killed process to notice that it is alone."""
+
+
+def cores() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Job(NamedTuple):
@@ -120,7 +129,10 @@ class Messenger(Observer):
         self._pipe = pipe
 
     def _tell(self, *message: Any) -> None:
-        self._pipe.send(message)
+        try:
+            self._pipe.send(message)
+        except BrokenPipeError:  # nobody listens any more
+            os._exit(1)
 
     def stepped(self, step: int) -> None:
         self._tell("stepped", step)
@@ -140,6 +152,8 @@ def _work(
             os._exit(1)
         return stop.is_set()
 
+    # Several processes cannot share a GPU's memory, and would gain nothing by it.
+    jax.config.update("jax_platforms", "cpu")
     messenger = Messenger(pipe)
     try:
         with store.locked(job.desk, PATIENCE):
