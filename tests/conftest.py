@@ -4,10 +4,13 @@ Compiling is what costs, so the compiler is told not to try hard, and programs a
 tests, workers and the processes that tests start share what one of them has compiled.
 """
 
+import gc
 import getpass
 import os
 import tempfile
 from pathlib import Path
+
+import pytest
 
 # In the environment, not in jax.config, so that the processes which tests start inherit it.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
@@ -17,3 +20,17 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def programs_are_dropped():
+    """Every program takes memory maps, of which a process may have so many and then crashes."""
+    yield
+    drop_programs()
+
+
+def drop_programs() -> None:
+    import jax  # here, because what is set above must come before it
+
+    jax.clear_caches()
+    gc.collect()

@@ -16,6 +16,7 @@ from discover_rl.config import preset, resolve
 from discover_rl.envs import make
 from discover_rl.policy import load_policy
 from discover_rl.strategies import STRATEGIES
+from tests.conftest import drop_programs
 
 MUJOCO = (
     *("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Swimmer", "Walker2d"),
@@ -204,7 +205,15 @@ def cell_of(number: int) -> tuple[str, str, str]:
     return algorithm, task, list(STRATEGIES)[place % len(STRATEGIES)]
 
 
+@pytest.fixture
+def light():
+    """Sixty cells in one process: see the fixture for files."""
+    yield
+    drop_programs()
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize(("algorithm", "task", "strategy"), [cell_of(i) for i in range(len(CELLS))])
 def test_every_algorithm_trains_on_every_task_with_networks_of_the_real_size(
     tmp_path, algorithm, task, strategy
