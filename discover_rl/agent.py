@@ -20,7 +20,7 @@ import numpy as np
 from jax import random
 
 from discover_rl import replay
-from discover_rl.types import Action, Algorithm, Array, Losses, Net, Seen, Spec, Update
+from discover_rl.types import Action, Algorithm, Array, Losses, Net, Seen, Spec, Strategy, Update
 
 
 class Stream(enum.IntEnum):
@@ -89,11 +89,9 @@ class Agent:
     ):
         """Only the statics of `hyper` and `strategy_hyper` count here: `init` gets the floats."""
         assert environments == 1  # replay keeps transitions in the order of one environment
-        module = importlib.import_module(f"discover_rl.algorithms.{algorithm}")
-        tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
         self.spec = spec
-        self.strategy = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
-        self.algorithm: Algorithm = module.make(spec, hyper, self.strategy)
+        self.algorithm: Algorithm
+        self.algorithm, self.strategy = wed(spec, algorithm, hyper, strategy, strategy_hyper)
         self.batch_size: int = hyper.batch_size
         self.capacity = min(hyper.replay_size, steps)
         self.steps = steps
@@ -218,6 +216,16 @@ class Agent:
         sample_key, key = random.split(streams(state.seed, step)[Stream.REPORT])
         batch = replay.sample(state.replay, sample_key, REPORT_BATCH)
         return self.algorithm.report(state.learner, batch, key)
+
+
+def wed(
+    spec: Spec, algorithm: str, hyper: Any, strategy: str, strategy_hyper: Any
+) -> tuple[Any, Strategy]:
+    """An algorithm that explores by a strategy, and that strategy; both by their names."""
+    module = importlib.import_module(f"discover_rl.algorithms.{algorithm}")
+    tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
+    made = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
+    return module.make(spec, hyper, made), made
 
 
 def streams(seed: Array, step: Array | int) -> Any:

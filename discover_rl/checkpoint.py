@@ -21,6 +21,7 @@ import numpy as np
 import safetensors.numpy
 
 from discover_rl import provenance, store
+from discover_rl.agent import stacked
 from discover_rl.config import Run
 from discover_rl.envs import Episode
 from discover_rl.replay import Replay
@@ -176,8 +177,7 @@ def load(path: Path, like: Any) -> tuple[Any, list[list[Episode]]]:
     living ones would no longer be exact.
     """
     lanes = [_load_lane(path, entry, like) for entry in manifest(path)["lanes"]]
-    state = jax.tree.map(lambda *leaves: np.stack(leaves), *(lane.state for lane in lanes))
-    return state, [lane.episodes for lane in lanes]
+    return stacked([lane.state for lane in lanes]), [lane.episodes for lane in lanes]
 
 
 def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> Lane:

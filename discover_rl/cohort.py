@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 from discover_rl import checkpoint, provenance, store
-from discover_rl.agent import Agent, stack
+from discover_rl.agent import Agent, lane_of, stack
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run
 from discover_rl.envs import Episode, Lanes
@@ -201,11 +201,10 @@ class Cohort:
             self._save_policies(self.agent.nets(self.state))
 
     def _save_policies(self, nets: Any) -> None:
-        for lane in np.flatnonzero(self.alive):
+        for lane in np.flatnonzero(self.alive).tolist():
             run = self.runs[lane]
-            net = jax.tree.map(lambda leaf, lane=lane: leaf[lane], nets)
             about = run.to_json() | {"step": self.step}
-            policy = Policy(net, self.lanes.spec, self.agent.algorithm.form, about)
+            policy = Policy(lane_of(nets, lane), self.lanes.spec, self.agent.algorithm.form, about)
             for name, content in policy.to_bytes().items():
                 store.write(self.out / run.name / name, content)
 

@@ -11,7 +11,6 @@ out the same, bit for bit, whatever runs beside it.
 
 from __future__ import annotations
 
-import importlib
 import math
 from typing import Any, NamedTuple
 
@@ -19,10 +18,10 @@ import jax
 import numpy as np
 
 from discover_rl import running
-from discover_rl.agent import Bad, Stream, broken, lane_of, stacked, streams
+from discover_rl.agent import Bad, Stream, broken, lane_of, stacked, streams, wed
 from discover_rl.networks import standardise
 from discover_rl.running import Running
-from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec, Strategy
+from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec
 
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
@@ -57,13 +56,11 @@ class RolloutAgent:
         environments: int = 1,
     ):
         """Only the statics of `hyper` and `strategy_hyper` count here: `init` gets the floats."""
-        module = importlib.import_module(f"discover_rl.algorithms.{algorithm}")
-        tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
+        self.algorithm: OnPolicy
+        self.algorithm, self.strategy = wed(spec, algorithm, hyper, strategy, strategy_hyper)
         self.spec, self.steps, self.environments = spec, steps, environments
         self.horizon: int = hyper.horizon
         self.normalise: bool = hyper.normalise
-        self.strategy: Strategy = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
-        self.algorithm: OnPolicy = module.make(spec, hyper, self.strategy)
         # Small matrices: handing them to several threads takes longer than multiplying them.
         alone = {"xla_cpu_multi_thread_eigen": False}
         self._init = jax.jit(self._new_learner)

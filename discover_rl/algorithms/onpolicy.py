@@ -236,17 +236,18 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         return view(hp, state.actor, error)
 
     def step(state: State, sample: Sample, key: Any, hp: Hyper) -> tuple[State, Losses]:
-        memory, strategy_loss = strategy.learn(state.strategy, lesson(state, hp), sample, key)
+        own, own_loss = strategy.learn(state.strategy, lesson(state, hp), sample, key)
         params = {"actor": state.actor, "critic": state.critic}
-        (_, (own, value)), gradients = jax.value_and_grad(loss_of, has_aux=True)(params, sample, hp)
-        params, memory_of_optimiser = descend(optimiser(hp), gradients, state.optimiser, params)
+        slope = jax.value_and_grad(loss_of, has_aux=True)
+        (_, (policy_loss, value_loss)), gradients = slope(params, sample, hp)
+        params, moments = descend(optimiser(hp), gradients, state.optimiser, params)
         state = state._replace(
             actor=params["actor"],
             critic=params["critic"],
-            optimiser=memory_of_optimiser,
-            strategy=memory,
+            optimiser=moments,
+            strategy=own,
         )
-        return state, Losses(critic=value, actor=own, strategy=jnp.asarray(strategy_loss, float))
+        return state, Losses(value_loss, policy_loss, jnp.asarray(own_loss, float))
 
     def learn(
         state: State, rollout: Rollout, key: Any, progress: Any
