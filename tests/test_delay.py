@@ -12,7 +12,7 @@ from discover_rl import config, training
 from discover_rl.agent import Agent
 from discover_rl.envs import DelayedReward, Lanes, episode_seed, make
 from discover_rl.types import UserError
-from tests.test_training import assert_same_files, stop_at
+from tests.trainings import assert_same_files, stop_at
 
 SETTINGS = {"hidden": (8,), "batch_size": 8, "warmup": 40, "eval.every": 60, "eval.episodes": 2}
 

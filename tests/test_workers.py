@@ -11,7 +11,7 @@ import pytest
 
 from discover_rl import checkpoint, config, store, training
 from discover_rl.types import Stopped, UserError
-from tests.test_training import assert_same_files
+from tests.trainings import assert_same_files
 
 SETTINGS = {"horizon": 128, "hidden": (16, 16), "eval.every": 512, "eval.episodes": 1}
 COMMAND = [
