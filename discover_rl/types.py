@@ -129,6 +129,7 @@ class Update(NamedTuple):
 
     actor: bool = True  # step the actor too, not only the critics
     targets: bool = True  # let the target networks follow
+    strategy: bool = True  # let the strategy make its own step
     recent: int = 0  # draw the batch from this many newest transitions; 0: from all
 
 
@@ -154,6 +155,8 @@ class Blueprint(NamedTuple):
     init: Callable[[Any, int], Net]  # (key, outputs) → parameters
     # (parameters, observations) → outputs before any squashing
     apply: Callable[[Net, Array], Array]
+    outputs: int  # of the actor's own network
+    density: bool = False  # whether the policy has one, so that `spread` means something
     # Where a direction of exploration enters: added to the action, or beside the observation.
     directs: Literal["action", "observation"] = "action"
 
@@ -184,8 +187,8 @@ class Strategy(NamedTuple):
 
     # (key, hyper, view) → state
     init: Callable[..., Any] = lambda key, hyper, view: ()
-    # (key, net) → parameters that the actor's loss and optimiser train together with the actor
-    joint: Callable[..., Any] = lambda key, net: {}
+    # (key, hyper, net) → parameters that the actor's loss and optimiser train with the actor
+    joint: Callable[..., Any] = lambda key, hyper, net: {}
     # (state, view, key) → memory; an episode starts: what is remembered for as long as it lasts
     begin: Callable[..., Any] = lambda state, view, key: ()
     # (key) → the random numbers that one call of behave takes
@@ -209,6 +212,8 @@ class Strategy(NamedTuple):
     plan: Callable[[int, tuple[Update, ...]], tuple[Update, ...]] = lambda step, due: due
     # When learn is called: after each step of the actor, or after each step of the critic.
     cadence: Literal["actor", "critic"] = "actor"
+    # And of these steps, at every so many-th alone.
+    every: int = 1
     # True: the strategy moves the target action itself, so the algorithm adds no smoothing noise.
     smooths: bool = False
     # How many numbers it appends to the observation.

@@ -111,6 +111,7 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
     return Blueprint(
         init=lambda key, outputs: networks.init(key, spec.observation_size, hp.hidden, outputs),
         apply=networks.apply,
+        outputs=spec.action_size,
     )
 
 

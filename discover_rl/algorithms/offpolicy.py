@@ -66,7 +66,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
         inputs = spec.observation_size + strategy.context_size
         outputs = core.outputs * spec.action_size
         net = networks.init(actor_key, inputs, hp.hidden, outputs, strategy.layer_norm)
-        actor = {"net": net, "joint": strategy.joint(joint_key, net)}
+        actor = {"net": net, "joint": strategy.joint(joint_key, strategy_hyper, net)}
         critics = jax.vmap(core.critic)(random.split(critic_key, core.critics))
         return State(
             hyper=hp,
@@ -163,7 +163,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
             state = state._replace(actor=params, actor_optimiser=actor_optimiser, extra=extra)
             losses = losses._replace(actor=loss)
 
-        if update.actor or strategy.cadence == "critic":
+        if update.strategy:
             shown = lesson(state, hp, y)
             own, loss = strategy.learn(state.strategy, shown, batch, strategy_key)
             state = state._replace(strategy=own)
@@ -203,8 +203,13 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
         if rounds < 1 or rest:
             return ()
         numbers = range((rounds - 1) * settings.updates + 1, rounds * settings.updates + 1)
+        own_every = core.actor_every if strategy.cadence == "actor" else 1
         return tuple(
-            Update(number % core.actor_every == 0, number % core.targets_every == 0)
+            Update(
+                number % core.actor_every == 0,
+                number % core.targets_every == 0,
+                number % (own_every * strategy.every) == 0,
+            )
             for number in numbers
         )
 

@@ -107,6 +107,8 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
             key, spec.observation_size, hp.hidden, outputs
         ),
         apply=lambda net, obs: networks.apply(net, obs, FORM.activation),
+        outputs=spec.action_size,
+        density=True,
         directs="observation",
     )
 
@@ -155,7 +157,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
             networks.orthogonal(actor_key, wide, hp.hidden, spec.action_size, strategy.layer_norm)
         )
         net["log_std"] = {"value": jnp.full(spec.action_size, hp.initial_log_std)}
-        actor = {"net": net, "joint": strategy.joint(joint_key, net)}
+        actor = {"net": net, "joint": strategy.joint(joint_key, strategy_hyper, net)}
         critic = networks.orthogonal(critic_key, wide, hp.hidden, 1)
         return State(
             hyper=hp,

@@ -22,10 +22,10 @@ from jax import random
 
 from discover_rl import networks
 from discover_rl.algorithms import core, offpolicy
-from discover_rl.algorithms.core import Core, State, blueprint, clip, descend
+from discover_rl.algorithms.core import Core, State, clip, descend
 from discover_rl.equations import squash, td_target
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Algorithm, Array, Batch, Net, Nudge, Spec, Strategy
+from discover_rl.types import Algorithm, Array, Batch, Blueprint, Net, Nudge, Spec, Strategy
 
 __all__ = ["Hyper", "blueprint", "make"]
 
@@ -44,6 +44,11 @@ class Hyper(core.Hyper):
     behaviour: str = setting(
         "sample", "What it does by itself while training.", choices=("sample", "mean")
     )
+
+
+def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
+    """The actor's architecture: means, then logarithms of standard deviations."""
+    return core.blueprint(spec, hp)._replace(outputs=2 * spec.action_size, density=True)
 
 
 class Temperature(NamedTuple):
