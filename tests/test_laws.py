@@ -17,6 +17,7 @@ from tests import cells
 SAMPLE = [
     *[("ddpg", "ou"), ("sac", "discover"), ("td3", "gaussian"), ("td3", "none")],
     *[("ppo", "discover"), ("a2c", "none")],
+    *[("td3", "noisynet"), ("sac", "coherent"), ("ddpg", "psne")],
 ]
 CELLS = [
     pytest.param(cell, marks=[] if cell in SAMPLE else [pytest.mark.slow], id="-".join(cell))

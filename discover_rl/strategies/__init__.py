@@ -4,5 +4,8 @@ STRATEGIES = {
     "none": "nothing added: what the policy does by itself",
     "gaussian": "white noise on the action",
     "ou": "Ornstein–Uhlenbeck noise on the action, with a memory",
+    "noisynet": "learned noise on the last layer's weights",
+    "psne": "noise on all parameters, adapted to a distance of actions",
+    "coherent": "noise on the last layer's weights that wanders slowly",
     "discover": "a learned direction towards large TD error",
 }

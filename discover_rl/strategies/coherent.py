@@ -29,8 +29,9 @@ TINY = 1e-20
 @hyper
 class Hyper:
     sigma: float = setting(0.017, "Where S starts.", low=0)
-    beta: float = setting(0.01, "β: 0, one draw per episode; 1, a new one at every step.",
-                          low=0, high=1)
+    beta: float = setting(
+        0.01, "β: 0, one draw per episode; 1, a new one at every step.", low=0, high=1
+    )
     detach: bool = setting(False, "Keep the density's extra variance from moving hidden layers.")
 
 
@@ -70,7 +71,14 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         rest = head["bias"].shape[-1] - outputs
         if rest:
             moved = xp.concat([moved, xp.zeros((inputs + 1, rest), moved.dtype)], axis=-1)
-        return {**net, "head": {**head, "weight": head["weight"] + moved[:-1], "bias": head["bias"] + moved[-1]}}
+        return {
+            **net,
+            "head": {
+                **head,
+                "weight": head["weight"] + moved[:-1],
+                "bias": head["bias"] + moved[-1],
+            },
+        }
 
     def expect(hp: Hyper, view: View, obs: Array, key: Any, role: Role) -> Nudge:
         del hp, key, role

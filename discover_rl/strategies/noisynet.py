@@ -1,4 +1,4 @@
-"""NoisyNet: the last layer's weights are random, and how much so is learned (Fortunato et al., 2018).
+"""NoisyNet: weights of the last layer are random; how much is learned (Fortunato et al., 2018).
 
     layer:   y = (μ + σ ε) x,  weights and biases alike;  μ the network's own, σ learned with it
     act:     ε anew at every step, or for every episode
@@ -30,10 +30,13 @@ class Hyper:
     )
     layers: str = setting("last", "Which layers are noisy.", choices=("last", "all"))
     noise: str = setting(
-        "independent", "Noise of each weight, or of inputs and outputs.",
+        "independent",
+        "Noise of each weight, or of inputs and outputs.",
         choices=("independent", "factorised"),
     )
-    lasts: str = setting("step", "How long noise is kept while acting.", choices=("step", "episode"))
+    lasts: str = setting(
+        "step", "How long noise is kept while acting.", choices=("step", "episode")
+    )
 
 
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
@@ -75,7 +78,10 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     def perturbed(params: Actor, noise: Any) -> Nudge:
         net, sigma = params["net"], params["joint"]
         moved = {
-            name: {**net[name], **{p: net[name][p] + sigma[name][p] * noise[name][p] for p in PARTS}}
+            name: {
+                **net[name],
+                **{p: net[name][p] + sigma[name][p] * noise[name][p] for p in PARTS},
+            }
             for name in names
         }
         return Nudge({**net, **moved})
