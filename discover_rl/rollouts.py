@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from discover_rl import running
+from discover_rl import memories, running
 from discover_rl.agent import Bad, Stream, broken, lane_of, stacked, streams, wed
+from discover_rl.memories import Memories
 from discover_rl.networks import standardise
+from discover_rl.noise import Blocks
 from discover_rl.running import Running
 from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec
 
@@ -34,6 +36,7 @@ class State(NamedTuple):
     seed: np.ndarray  # ()
     learner: Any  # the algorithm's state, the strategy's inside
     memory: Any  # (environments, …) the strategy's, of the running episodes
+    belief: Any  # (environments, …) what its likelihood knew of these when the rollout began
     rollout: Rollout  # filled up to where the run is
     observations: Running  # those that were acted upon
     gains: Running  # to scale rewards by
@@ -65,11 +68,10 @@ class RolloutAgent:
         alone = {"xla_cpu_multi_thread_eigen": False}
         self._init = jax.jit(self._new_learner)
         self._begin = jax.jit(self._new_memory)
-        self._draw = jax.jit(self._block)
         self._learn = jax.jit(self._lesson, compiler_options=alone)
+        self._noise = Blocks(self.algorithm.draw, self.horizon, environments)
+        self._memories = Memories(self.strategy)
         self._greedy = jax.jit(jax.vmap(lambda learner: self.algorithm.greedy(learner).net))
-        # lane → (seed, first step), numbers
-        self._drawn: dict[int, tuple[tuple[int, int], list[list[Any]]]] = {}
         self._high = np.ones((1, spec.action_size), np.float32)
         self._low = -self._high
 
@@ -96,10 +98,13 @@ class RolloutAgent:
             for env in envs:
                 if self.normalise:
                     met = running.met(met, obs[lane, env].astype(float))
-                _write(mine.memory, env, self._memory(mine, step + env))
+                if "episode" in self.strategy.renews:
+                    memories.write(mine.memory, env, self._memory(mine, step + env))
                 mine.gain[env] = 0.0
                 if at:  # an episode was lost: nothing flows back to it from this one
                     mine.rollout.ended[at - 1, env] = True
+                else:
+                    memories.write(mine.belief, env, self.strategy.belief)
             for env in envs:
                 mine.standing[env] = self._look(met, obs[lane, env])[0]
             running.put(mine.observations, met)
@@ -144,13 +149,18 @@ class RolloutAgent:
         """Fill the rollout from `step` to `upto`. The inner loop is what costs, so it does little:
         what can wait is done for all steps together, in `_store`."""
         count, at = self.environments, step // self.environments % self.horizon
+        recalls = self._memories.recalls
         envs, act = range(count), self.algorithm.acting(mine.learner)
         standing = [mine.standing[env : env + 1].copy() for env in envs]
         memory = [lane_of(mine.memory, env) for env in envs]
+        if at == 0 and "rollout" in self.strategy.renews:
+            memory = [self._memory(mine, step + env) for env in envs]
+        held = [self._memories.held(lane, env, memory[env]) for env in envs]
+        kept: list[list[Any]] = [[] for _ in envs]
         met, seen, acted, next_obs = running.numbers(mine.observations), [], [], []
-        for noise in self._block_of(mine, lane, step)[at : at + (upto - step) // count]:
+        for noise in self._noise.of(lane, mine.seed, step)[at : at + (upto - step) // count]:
             for env in envs:
-                memory[env], nudge, bare = act(memory[env], standing[env], noise[env])
+                held[env], nudge, bare = act(held[env], standing[env], noise[env])
                 acted.append((standing[env], bare, nudge.context))
                 if nudge.shift is not NO_SHIFT:
                     bare = bare + nudge.shift
@@ -159,6 +169,8 @@ class RolloutAgent:
                     return broken(lane, step, seen) or [Bad(lane, "action", step + len(seen))]
                 answer = lanes.act(lane * count + env, executed[0])
                 seen.append(answer)
+                if recalls:
+                    kept[env].append(memory[env])
                 if self.normalise:
                     met = running.met(met, answer.obs.astype(float))
             for env, answer in zip(envs, seen[-count:], strict=True):
@@ -166,13 +178,17 @@ class RolloutAgent:
                 next_obs.append(standing[env])
                 if answer.ended:
                     next_obs[-1] = self._look(met, answer.next_obs)
-                    memory[env] = self._memory(mine, step + len(seen) + env)
+                    if "episode" in self.strategy.renews:
+                        memory[env] = self._memory(mine, step + len(seen) + env)
+                        held[env] = self._memories.held(lane, env, memory[env])
         if bad := broken(lane, step, seen):
             return bad
         mine.standing[...] = np.concatenate(standing)
         running.put(mine.observations, met)
         for env in envs:
-            _write(mine.memory, env, memory[env])
+            memories.write(mine.memory, env, memory[env] if recalls else held[env])
+            if recalls:
+                memories.keep(mine.rollout.memory, at, env, kept[env])
         self._store(mine, step, seen, acted, next_obs)
         return []
 
@@ -220,26 +236,15 @@ class RolloutAgent:
             return mine.memory
         return jax.device_get(self._begin(mine.learner, mine.seed, np.int32(step)))
 
-    def _block_of(self, mine: State, lane: int, step: int) -> list[list[Any]]:
-        """The random numbers of a lane's present rollout: by step, by environment."""
-        first = step - step % (self.horizon * self.environments)
-        whose = mine.seed.item(), first
-        if lane not in self._drawn or self._drawn[lane][0] != whose:
-            leaves, shape = jax.tree.flatten(jax.device_get(self._draw(mine.seed, np.int32(first))))
-            # Taken apart all at once, because taking trees apart is slow.
-            parts = zip(*(leaf.reshape(-1, *leaf.shape[2:]) for leaf in leaves), strict=True)
-            each = [shape.unflatten(part) for part in parts]
-            steps = range(0, len(each), self.environments)
-            self._drawn[lane] = whose, [each[i : i + self.environments] for i in steps]
-        return self._drawn[lane][1]
-
     def _learned(self, state: State, living: list[int], step: int) -> tuple[State, list[Bad]]:
         trees, lanes, bad = (state.learner, state.told), range(len(state.seed)), []
         learner, told = ([lane_of(tree, lane) for lane in lanes] for tree in trees)
         for lane in living:
             mine = lane_of(state, lane)
-            outcome = self._learn(mine.learner, mine.rollout, mine.seed, np.int32(step))
-            learner[lane], losses, told[lane] = jax.device_get(outcome)
+            rollout = mine.rollout._replace(memory=self._memories.told_apart(mine.rollout.memory))
+            outcome = self._learn(mine.learner, mine.belief, rollout, mine.seed, np.int32(step))
+            learner[lane], belief, losses, told[lane] = jax.device_get(outcome)
+            jax.tree.map(lambda there, new: there.__setitem__(..., new), mine.belief, belief)
             lost = [n for n, loss in losses._asdict().items() if not np.isfinite(loss)]
             bad += [Bad(lane, f"{name}_loss", step) for name in lost[:1]]
         return state._replace(learner=stacked(learner), told=stacked(told)), bad
@@ -257,12 +262,16 @@ class RolloutAgent:
             terminated=np.zeros(shape, bool),
             ended=np.zeros(shape, bool),
             next_obs=np.zeros((*shape, size), np.float32),
+            memory=self._memories.room(memory, shape),
         )
-        told = jax.eval_shape(self._lesson, learner, rollout, seed, np.int32(0))[2]
+        belief = stacked([jax.device_get(self.strategy.belief)] * count)
+        apart = rollout._replace(memory=self._memories.told_apart(rollout.memory))
+        told = jax.eval_shape(self._lesson, learner, belief, apart, seed, np.int32(0))[3]
         return State(
             seed=np.asarray(seed),
             learner=learner,
             memory=stacked([memory] * count),
+            belief=belief,
             rollout=rollout,
             observations=Running(zero, np.zeros(size), np.zeros(size)),
             gains=Running(zero, zero, zero),
@@ -279,16 +288,8 @@ class RolloutAgent:
     def _new_memory(self, learner: Any, seed: Array, step: Array) -> Any:
         return self.algorithm.begin(learner, streams(seed, step)[Stream.BEGIN])
 
-    def _block(self, seed: Array, step: Array) -> Any:
-        shape = self.horizon, self.environments
-        keys = jax.random.split(streams(seed, step)[Stream.ACT], shape)
-        return jax.vmap(jax.vmap(self.algorithm.draw))(keys)
-
-    def _lesson(self, learner: Any, rollout: Rollout, seed: Array, step: Array) -> Any:
+    def _lesson(self, learner: Any, belief: Any, rollout: Rollout, seed: Array, step: Array) -> Any:
         # The first rollout learns at full rates.
         progress = (step - self.horizon * self.environments) / self.steps
-        return self.algorithm.learn(learner, rollout, streams(seed, step)[Stream.LEARN], progress)
-
-
-def _write(memory: Any, env: int, new: Any) -> None:
-    jax.tree.map(lambda whole, part: whole.__setitem__(env, part), memory, new)
+        key = streams(seed, step)[Stream.LEARN]
+        return self.algorithm.learn(learner, belief, rollout, key, progress)

@@ -99,6 +99,9 @@ class Rollout(NamedTuple):
     terminated: Array  # (T, n)
     ended: Array  # (T, n) terminated or truncated
     next_obs: Array  # (T, n, observation) the true ones, also where an episode ended
+    # What the strategy remembered at each, if that is to be recalled, else (): (T, n, …); once it
+    # is learned from, the different ones (k, …) and which of them it was (T, n).
+    memory: Any = ()
 
 
 class Seen(NamedTuple):
@@ -140,6 +143,7 @@ class Nudge(NamedTuple):
     context: Array | None = None  # appended to the observation
     shift: Array | float = 0.0  # added to the action
     spread: Array | float = 0.0  # extra standard deviation, where the policy has one
+    critic: Net | None = None  # on-policy, the value network in place of the algorithm's own
 
 
 class Form(NamedTuple):
@@ -157,8 +161,9 @@ class Blueprint(NamedTuple):
     apply: Callable[[Net, Array], Array]
     outputs: int  # of the actor's own network
     density: bool = False  # whether the policy has one, so that `spread` means something
-    # Where a direction of exploration enters: added to the action, or beside the observation.
-    directs: Literal["action", "observation"] = "action"
+    # Whether it learns from rollouts of its present policy. Then a direction of exploration goes
+    # beside the observation, not on top of the action, and learning asks how likely actions were.
+    on_policy: bool = False
 
 
 def _not_here(*_: Any) -> Any:
@@ -173,6 +178,7 @@ class View(NamedTuple):
     features: Callable[[Nudge, Array], Array]  # (nudge, obs) → inputs of the actor's last layer
     optimiser: Any  # the actor's, learning rate included; None where there is only acting
     error: Callable[[Nudge, Batch], Array] = _not_here  # → (n,) squared TD error, if nudged so
+    critic: Net | None = None  # on-policy, while learning: the value network
 
 
 class Strategy(NamedTuple):
@@ -187,10 +193,16 @@ class Strategy(NamedTuple):
 
     # (key, hyper, view) → state
     init: Callable[..., Any] = lambda key, hyper, view: ()
-    # (key, hyper, net) → parameters that the actor's loss and optimiser train with the actor
-    joint: Callable[..., Any] = lambda key, hyper, net: {}
+    # (key, hyper, net, critic) → parameters that the actor's loss and optimiser train with the
+    # actor; critic is the value network, off-policy None
+    joint: Callable[..., Any] = lambda key, hyper, net, critic: {}
     # (state, view, key) → memory; an episode starts: what is remembered for as long as it lasts
     begin: Callable[..., Any] = lambda state, view, key: ()
+    # On-policy, when memories begin: with each "episode", each "rollout", or both.
+    renews: tuple[str, ...] = ("episode",)
+    # On-policy, (memory) → what `behave` is given in its place. Such memories stay as they are and
+    # are kept with every action, so that learning can ask `behave` how the policy was nudged then.
+    recall: Callable[[Any], Any] | None = None
     # (key) → the random numbers that one call of behave takes
     draw: Callable[..., Any] = lambda key: ()
     # (state, memory, view, obs, noise, warmup) → (memory, nudge); acting, obs is (1, observation)
@@ -210,10 +222,17 @@ class Strategy(NamedTuple):
     report: Callable[..., dict[str, Any]] = lambda state, view, batch: {}
     # (step, due) → the updates to do instead of those that are due; runs on the host
     plan: Callable[[int, tuple[Update, ...]], tuple[Update, ...]] = lambda step, due: due
-    # When learn is called: after each step of the actor, or after each step of the critic.
-    cadence: Literal["actor", "critic"] = "actor"
-    # And of these steps, at every so many-th alone.
+    # When learn is called: after each step of the actor, of the critic, or (on-policy) with all of
+    # a rollout, after its last step.
+    cadence: Literal["actor", "critic", "rollout"] = "actor"
+    # Steps between two calls at least, of those that `cadence` names; rollouts count their updates.
     every: int = 1
+    # On-policy, for actions that depend on each other: (state, view, belief, piece) → ((L,) log π
+    # of each action given those before it, belief after the last). A piece is L steps of one
+    # environment in a row. None: every action has the density that its nudge gives it.
+    likelihood: Callable[..., tuple[Array, Any]] | None = None
+    belief: Any = ()  # what `likelihood` knows of an episode that starts
+    piece: int = 64  # the longest piece
     # True: the strategy moves the target action itself, so the algorithm adds no smoothing noise.
     smooths: bool = False
     # How many numbers it appends to the observation.
@@ -263,8 +282,9 @@ class OnPolicy(NamedTuple):
     draw: Callable[..., Any]
     # (state) → (memory, obs, noise) → (memory, nudge, own action); obs is (1, observation)
     acting: Callable[..., Callable[..., tuple[Any, Nudge, Array]]]
-    # (state, rollout, key, progress) → (state, losses, {name: number} for the record)
-    learn: Callable[..., tuple[Any, Losses, dict[str, Any]]]
+    # (state, belief, rollout, key, progress) → (state, belief, losses, {name: number} for the
+    # record); beliefs are one per environment, what the strategy's likelihood knows of each
+    learn: Callable[..., tuple[Any, Any, Losses, dict[str, Any]]]
     # (state) → the network that evaluation uses
     greedy: Callable[..., Nudge]
     form: Form

@@ -45,6 +45,7 @@ class OnPolicy:
         flat = {
             name: np.asarray(value, np.float64).reshape(steps * envs, *value.shape[2:])
             for name, value in rollout._asdict().items()
+            if name != "memory"
         }
         value, bootstrap = self.values(flat["obs"]), self.values(flat["next_obs"])
         advantage, later = np.zeros((steps, envs)), np.zeros(envs)

@@ -12,6 +12,7 @@ ORDER = [
     ["hyper", "networks", "equations", "replay", "running", "provenance"],
     ["policy", "algorithms", "strategies"],
     ["agent", "config", "envs", "store"],
+    ["memories", "noise"],
     ["rollouts", "evaluate", "checkpoint", "results"],
     ["cohort"],
     ["workers"],

@@ -89,7 +89,7 @@ def test_nothing_is_compiled_twice(cell):
     for _ in range(2):
         cells.run(agent, cells.begin(agent, SEEDS, *cells.hypers(*cell)), SEEDS, STEPS)
     if cell[0] in ON_POLICY:
-        programs = {agent._learn, agent._draw}
+        programs = {agent._learn, agent._noise._draw}
     else:
         programs = {agent._ticks(agent.due(step)) for step in range(1, STEPS)}
     assert len(programs) > 1  # without and with learning, at least

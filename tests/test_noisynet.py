@@ -41,7 +41,7 @@ def test_the_outputs_scatter_as_they_should(noise):
     strategy, _, state = wed(sigma=0.5, noise=noise)
     x = np.random.default_rng(0).normal(size=(1, 16)).astype(np.float32)
     got = outputs(strategy, state.actor, random.split(random.key(1), 20_000), x)
-    sigma = jax.tree.map(np.asarray, state.actor["joint"]["head"])
+    sigma = jax.tree.map(np.asarray, state.actor["joint"]["net"]["head"])
     weights, biases = ((sigma["weight"] * x.T) ** 2).sum(0), sigma["bias"] ** 2
     if noise == "independent":
         expected = weights + biases
@@ -60,7 +60,7 @@ def test_without_noise_it_is_the_plain_layer_and_sigma_doubles_the_head_alone():
     np.testing.assert_array_equal(action(random.key(1)).executed, plain)
     _, _, noisy = wed(sigma=0.1)
     assert jax.tree.map(jnp.shape, noisy.actor["joint"]) == {
-        "head": jax.tree.map(jnp.shape, noisy.actor["net"]["head"])
+        "net": {"head": jax.tree.map(jnp.shape, noisy.actor["net"]["head"])}
     }
     assert strategy.smooths is False
 
@@ -90,16 +90,21 @@ def test_the_slope_of_sigma_is_that_of_the_weight_times_the_noise():
         return jnp.sin(networks.apply({"head": net["head"]}, x)).sum()
 
     slopes = jax.grad(loss)(state.actor)
-    noise = strategy.draw(key)["head"]
+    noise = strategy.draw(key)["net"]["head"]
     for part in ("weight", "bias"):
         expected = slopes["net"]["head"][part] * noise[part]
-        np.testing.assert_allclose(slopes["joint"]["head"][part], expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            slopes["joint"]["net"]["head"][part], expected, rtol=1e-4, atol=1e-6
+        )
 
 
 def test_learning_moves_sigma_and_the_target_follows_without_noise():
     _, algorithm, state = wed(sigma=0.2)
     after, _ = cells.learner(algorithm)(state, cells.batch(), random.key(0), True)
-    moved = after.actor["joint"]["head"]["weight"] - state.actor["joint"]["head"]["weight"]
+    moved = (
+        after.actor["joint"]["net"]["head"]["weight"]
+        - state.actor["joint"]["net"]["head"]["weight"]
+    )
     assert np.abs(moved).max() > 0
     for old, new, target in zip(
         *(jax.tree.leaves(t) for t in (state.actor, after.actor, after.target_actor)), strict=True

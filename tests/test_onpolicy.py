@@ -9,7 +9,7 @@ import pytest
 from jax import random
 
 from discover_rl import networks
-from discover_rl.algorithms import a2c, onpolicy, ppo
+from discover_rl.algorithms import a2c, likelihood, ppo
 from discover_rl.equations import advantages, gaussian_log_prob
 from discover_rl.strategies import discover, none
 from discover_rl.types import Rollout, Strategy
@@ -48,7 +48,13 @@ def learner(name: str, lam: float | None = None, **settings):
     strategy = Strategy() if lam is None else discover.make(cells.SPEC, hyper, blueprint)
     algorithm = module.make(cells.SPEC, hp, strategy)
     state = jax.jit(algorithm.init)(random.key(0), hp, hyper)
-    return algorithm, state, jax.jit(algorithm.learn)
+    return algorithm, state, jax.jit(lambda *given: without_belief(algorithm, *given))
+
+
+def without_belief(algorithm, state, data, key, progress):
+    """A learner of actions that do not depend on each other."""
+    state, _, losses, told = algorithm.learn(state, (), data, key, progress)
+    return state, losses, told
 
 
 def test_advantages_by_hand():
@@ -115,7 +121,7 @@ def test_log_probability_is_the_normals():
 def sample(n=16, seed=0, **changes):
     g = np.random.default_rng(seed)
     normal = lambda *shape: g.normal(size=shape).astype(np.float32)  # noqa: E731
-    made = onpolicy.Sample(
+    made = likelihood.Sample(
         obs=normal(n, 3),
         context=normal(n, 0),
         action=normal(n, 2),

@@ -12,7 +12,7 @@ from discover_rl.algorithms import a2c, ppo
 from discover_rl.strategies import discover
 from discover_rl.types import Losses, UserError
 from tests import cells
-from tests.test_onpolicy import rollout
+from tests.test_onpolicy import rollout, without_belief
 from tests.test_rollouts import HORIZON, advanced, agent_of, begun
 
 LAM = 0.7  # large, so that a direction in the wrong place shows
@@ -25,7 +25,8 @@ def learner(module):
     hp, theirs = module.Hyper(**settings, gamma=0.9), discover.Hyper(lam=LAM)
     strategy = discover.make(cells.SPEC, theirs, module.blueprint(cells.SPEC, hp))
     algorithm = module.make(cells.SPEC, hp, strategy)
-    return jax.jit(algorithm.init)(random.key(3), hp, theirs), jax.jit(algorithm.learn)
+    state = jax.jit(algorithm.init)(random.key(3), hp, theirs)
+    return state, jax.jit(lambda *given: without_belief(algorithm, *given))
 
 
 def xi(state, obs):
@@ -74,7 +75,7 @@ def test_switches_of_the_other_family_are_refused():
 def test_every_rollout_has_noise_of_its_own():
     """With nothing learned and nothing seen, actions differ by their noise alone."""
     agent, state, lanes = begun("none", 1)
-    drawn = [np.asarray(agent._draw(np.uint32(5), step)[0]) for step in (0, HORIZON)]
+    drawn = [np.asarray(agent._noise._draw(np.uint32(5), step)[0]) for step in (0, HORIZON)]
     assert np.abs(drawn[0] - drawn[1]).min() > 0.0
     state, _ = advanced(agent, state, lanes, HORIZON)
     mean_of = lambda obs: networks.apply(begin["net"], obs, "tanh")  # noqa: E731
@@ -85,8 +86,9 @@ def test_every_rollout_has_noise_of_its_own():
 
 def test_the_first_rollout_learns_at_full_rates_and_the_last_at_nearly_none(monkeypatch):
     agent = agent_of.__wrapped__("none", 1)
-    spy = lambda learner, rollout, key, progress: (  # noqa: E731
+    spy = lambda learner, belief, rollout, key, progress: (  # noqa: E731
         learner,
+        belief,
         Losses(0.0, 0.0, 0.0),
         {"progress": progress},
     )

@@ -11,7 +11,7 @@ from jax import random
 from discover_rl import networks
 from discover_rl.algorithms import td3
 from discover_rl.strategies import psne
-from discover_rl.types import Batch, View
+from discover_rl.types import Batch, Blueprint, View
 from tests import cells
 
 HP = td3.Hyper(**cells.SMALL)
@@ -34,6 +34,13 @@ def linear(scale: float) -> View:
     return View({"net": net}, policy, None, None)
 
 
+LINEAR = Blueprint(
+    lambda key, outputs: {"head": {"weight": jnp.zeros((8, outputs)), "bias": jnp.zeros(outputs)}},
+    networks.apply,
+    outputs=2,
+)
+
+
 def batch(n: int = 256) -> Batch:
     return cells.batch()._replace(
         obs=np.random.default_rng(0).normal(size=(n, 8)).astype(np.float32)
@@ -43,7 +50,7 @@ def batch(n: int = 256) -> Batch:
 @pytest.mark.parametrize(("threshold", "times"), [(1e9, 1.01), (0.0, 1 / 1.01)])
 def test_sigma_grows_where_actions_are_near_and_shrinks_where_they_are_far(threshold, times):
     hyper = psne.Hyper(sigma=0.2, threshold=threshold)
-    strategy = psne.make(cells.SPEC, hyper, None)
+    strategy = psne.make(cells.SPEC, hyper, LINEAR)
     state = strategy.init(None, hyper, None)
     after, _ = strategy.learn(state, linear(1.0), batch(), random.key(0))
     assert float(after.sigma) == pytest.approx(0.2 * times, rel=1e-6)
@@ -52,7 +59,7 @@ def test_sigma_grows_where_actions_are_near_and_shrinks_where_they_are_far(thres
 def test_sigma_settles_where_the_distance_is_the_threshold():
     """E d² = σ² · mean |[x; 1]|² for a linear policy."""
     hyper = psne.Hyper(sigma=1.0, threshold=0.1)
-    strategy = psne.make(cells.SPEC, hyper, None)
+    strategy = psne.make(cells.SPEC, hyper, LINEAR)
     data, view = batch(), linear(1.0)
 
     def step(state, key):

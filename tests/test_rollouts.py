@@ -232,7 +232,7 @@ def _settings(strategy: str):
 def test_a_full_rollout_is_learned_from_once_and_by_the_living_alone(monkeypatch):
     agent, state, lanes = begun("ou", 3)
     calls, learn = [], agent._learn
-    monkeypatch.setattr(agent, "_learn", lambda *given: calls.append(given[3]) or learn(*given))
+    monkeypatch.setattr(agent, "_learn", lambda *given: calls.append(given[4]) or learn(*given))
     first = jax.tree.map(np.array, state.learner)
     state, _ = advanced(agent, state, lanes, (HORIZON - 1) * 3)
     cells.assert_same(state.learner, first)
@@ -281,7 +281,7 @@ def test_none_is_the_algorithm_with_nothing_wedded_in():
     state, _ = advanced(agent, state, lanes, HORIZON)
     settings, _ = cells.hypers("a2c", "none", **SETTINGS)
     bare = a2c.make(cells.SPEC, settings, Strategy())
-    learn = jax.jit(bare.learn)
+    learn = jax.jit(lambda learner, *given: bare.learn(learner, (), *given)[0])
     for lane, seed in enumerate(SEEDS):
         mine = jax.tree.map(lambda leaf, lane=lane: leaf[lane], (before, state.rollout))
         keys = random.split(streams(np.uint32(seed), 0)[Stream.ACT], (HORIZON, 1))
@@ -292,6 +292,6 @@ def test_none_is_the_algorithm_with_nothing_wedded_in():
             np.testing.assert_array_equal(action, mine[1].action[step])
             assert (memory, nudge.context) == ((), None)
         key = streams(np.uint32(seed), HORIZON)[Stream.LEARN]
-        learned = jax.device_get(learn(*mine, key, 0.0)[0])
+        learned = jax.device_get(learn(*mine, key, 0.0))
         got = jax.tree.map(lambda leaf, lane=lane: leaf[lane], state.learner)
         cells.assert_close(got, learned, 1e-5)

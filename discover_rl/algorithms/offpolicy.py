@@ -66,7 +66,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
         inputs = spec.observation_size + strategy.context_size
         outputs = core.outputs * spec.action_size
         net = networks.init(actor_key, inputs, hp.hidden, outputs, strategy.layer_norm)
-        actor = {"net": net, "joint": strategy.joint(joint_key, strategy_hyper, net)}
+        actor = {"net": net, "joint": strategy.joint(joint_key, strategy_hyper, net, None)}
         critics = jax.vmap(core.critic)(random.split(critic_key, core.critics))
         return State(
             hyper=hp,

@@ -21,14 +21,15 @@ import optax
 from jax import random
 
 from discover_rl import networks
+from discover_rl.algorithms import likelihood
 from discover_rl.algorithms.core import descend, faded
-from discover_rl.equations import advantages, gaussian_log_prob
+from discover_rl.algorithms.likelihood import FORM, Sample, flat, mean_of, value_of
+from discover_rl.equations import advantages
 from discover_rl.hyper import hyper, setting
 from discover_rl.types import (
     Actor,
     Array,
     Blueprint,
-    Form,
     Losses,
     Net,
     Nudge,
@@ -39,8 +40,6 @@ from discover_rl.types import (
     Strategy,
     View,
 )
-
-FORM = Form(activation="tanh", squash=False)
 
 
 @hyper
@@ -74,18 +73,7 @@ class State(NamedTuple):
     critic: Net
     optimiser: Any  # of both
     strategy: Any
-
-
-class Sample(NamedTuple):
-    """What a step of learning sees of a rollout; n of them."""
-
-    obs: Array  # (n, observation)
-    context: Array  # (n, context)
-    action: Array  # (n, action)
-    log_prob: Array  # (n,) at the start of learning
-    value: Array  # (n,) likewise
-    advantage: Array  # (n,)
-    target: Array  # (n,) R̂
+    rollouts: Array  # () that were learned from
 
 
 class Core(NamedTuple):
@@ -109,13 +97,8 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
         apply=lambda net, obs: networks.apply(net, obs, FORM.activation),
         outputs=spec.action_size,
         density=True,
-        directs="observation",
+        on_policy=True,
     )
-
-
-def mean_of(nudge: Nudge, obs: Array) -> Array:
-    """The mean of the policy's own action."""
-    return networks.mean_action(FORM, nudge.net, networks.with_context(obs, nudge.context))
 
 
 def policy(nudge: Nudge, obs: Array) -> Array:
@@ -129,17 +112,13 @@ def features(nudge: Nudge, obs: Array) -> Array:
     return networks.features(nudge.net, seen, FORM.activation)
 
 
-def value_of(critic: Net, obs: Array, context: Array | None) -> Array:
-    seen = networks.with_context(obs, context)
-    return networks.apply(critic, seen, FORM.activation)[..., 0]
-
-
 def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolicy:
     """The algorithm of this core on tasks of this shape, exploring by this strategy.
 
     Of `settings` only the statics are used: the floats come in with the state, one value per lane.
     """
     wide = spec.observation_size + strategy.context_size
+    judge = likelihood.make(strategy, settings.horizon, settings.minibatches, settings.epochs)
 
     def optimiser(hp: Hyper) -> Optimiser:
         # Flat, because a step on many small arrays is mostly overhead.
@@ -147,9 +126,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
             optax.chain(optax.clip_by_global_norm(hp.max_grad_norm), core.optimiser(hp))
         )
 
-    def view(hp: Hyper, params: Actor, error: Any = None) -> View:
-        shown = View(params, policy, features, optimiser(hp))
-        return shown if error is None else shown._replace(error=error)
+    def view(hp: Hyper, params: Actor, critic: Net | None = None) -> View:
+        return View(params, policy, features, optimiser(hp), critic=critic)
 
     def init(key: Any, hp: Hyper, strategy_hyper: Any) -> State:
         actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
@@ -157,14 +135,16 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
             networks.orthogonal(actor_key, wide, hp.hidden, spec.action_size, strategy.layer_norm)
         )
         net["log_std"] = {"value": jnp.full(spec.action_size, hp.initial_log_std)}
-        actor = {"net": net, "joint": strategy.joint(joint_key, strategy_hyper, net)}
         critic = networks.orthogonal(critic_key, wide, hp.hidden, 1)
+        joint = strategy.joint(joint_key, strategy_hyper, net, critic)
+        actor = {"net": net, "joint": joint}
         return State(
             hyper=hp,
             actor=actor,
             critic=critic,
             optimiser=optimiser(hp).init({"actor": actor, "critic": critic}),
             strategy=strategy.init(strategy_key, strategy_hyper, view(hp, actor)),
+            rollouts=jnp.zeros((), jnp.int32),
         )
 
     def begin(state: State, key: Any) -> Any:
@@ -186,48 +166,57 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
 
         return act
 
-    def log_prob_of(nudge: Nudge, obs: Array, action: Array) -> Array:
-        return gaussian_log_prob(action, mean_of(nudge, obs), nudge.net["log_std"]["value"][None])
-
     def context_of(state: State, obs: Array, key: Any) -> Array | None:
         shown = view(state.hyper, state.actor)
         return strategy.expect(state.strategy, shown, obs, key, "target").context
 
-    def samples(state: State, rollout: Rollout, key: Any) -> Sample:
-        """The rollout with what learning needs of it, flat: (steps · environments, …)."""
+    def samples(state: State, belief: Any, rollout: Rollout, key: Any) -> tuple[Sample, Any, Any]:
+        """The rollout with what learning needs of it, flat: (steps · environments, …). Then what
+        judging parts of it takes, and the belief after it."""
         hp, shape = state.hyper, rollout.reward.shape
         count = rollout.reward.size
-        flat = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), rollout)
-        context = flat.context if strategy.context_size else None
-        value = value_of(state.critic, flat.obs, context)
-        next_context = context_of(state, flat.next_obs, key)
-        next_value = value_of(state.critic, flat.next_obs, next_context)
+        steps = flat(rollout._replace(memory=()))
+        next_context = context_of(state, steps.next_obs, key)
+        shown = view(hp, state.actor, state.critic)
+        judged = judge.rollout(state.strategy, shown, rollout, next_context, belief)
         advantage = advantages(
             rollout.reward,
             rollout.terminated,
             rollout.ended,
-            value.reshape(shape),
-            next_value.reshape(shape),
+            judged.value.reshape(shape),
+            judged.next_value.reshape(shape),
             hp.gamma,
             hp.gae_lambda,
         ).reshape(count)
-        target = advantage + value
+        target = advantage + judged.value
         if core.normalise_advantages:
             advantage = (advantage - advantage.mean()) / (
                 advantage.std(ddof=min(1, count - 1)) + 1e-5
             )
-        log_prob = log_prob_of(Nudge(state.actor["net"], context=context), flat.obs, flat.action)
-        return Sample(flat.obs, flat.context, flat.action, log_prob, value, advantage, target)
+        whole = Sample(
+            obs=steps.obs,
+            context=steps.context,
+            action=steps.action,
+            log_prob=judged.log_prob,
+            value=judged.value,
+            advantage=advantage,
+            target=target,
+            ended=() if strategy.likelihood is None else steps.ended,
+            which=judged.which,
+        )
+        return whole, judged.aid, judged.belief
 
-    def loss_of(params: Any, sample: Sample, hp: Hyper) -> tuple[Array, tuple[Array, Array]]:
-        context = sample.context if strategy.context_size else None
-        nudge = Nudge(params["actor"]["net"], context=context)
-        log_prob = log_prob_of(nudge, sample.obs, sample.action)
-        own = core.policy_loss(log_prob, sample, hp)
-        value = core.value_loss(value_of(params["critic"], sample.obs, context), sample, hp)
+    def loss_of(
+        params: Any, own: Any, sample: Sample, aid: Any, hp: Hyper
+    ) -> tuple[Array, tuple[Array, Array]]:
+        shown = view(hp, params["actor"], params["critic"])
+        log_prob, value = judge.sample(own, shown, aid, sample)
+        policy_loss = core.policy_loss(log_prob, sample, hp)
+        value_loss = core.value_loss(value, sample, hp)
         log_std = params["actor"]["net"]["log_std"]["value"]
         entropy = (log_std + 0.5 * jnp.log(2 * jnp.pi * jnp.e)).sum()
-        return own + hp.value_weight * value - hp.entropy_weight * entropy, (own, value)
+        loss = policy_loss + hp.value_weight * value_loss - hp.entropy_weight * entropy
+        return loss, (policy_loss, value_loss)
 
     def lesson(state: State, hp: Hyper) -> View:
         """What the strategy is shown while learning: R̂ and V are constants."""
@@ -235,13 +224,16 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         def error(nudge: Nudge, sample: Sample) -> Array:
             return (sample.target - value_of(state.critic, sample.obs, nudge.context)) ** 2
 
-        return view(hp, state.actor, error)
+        return view(hp, state.actor, state.critic)._replace(error=error)
 
-    def step(state: State, sample: Sample, key: Any, hp: Hyper) -> tuple[State, Losses]:
-        own, own_loss = strategy.learn(state.strategy, lesson(state, hp), sample, key)
+    def step(state: State, sample: Sample, key: Any, hp: Hyper, aid: Any) -> tuple[State, Losses]:
+        own, own_loss = state.strategy, 0.0
+        if strategy.cadence != "rollout":
+            own, own_loss = strategy.learn(own, lesson(state, hp), sample, key)
         params = {"actor": state.actor, "critic": state.critic}
         slope = jax.value_and_grad(loss_of, has_aux=True)
-        (_, (policy_loss, value_loss)), gradients = slope(params, sample, hp)
+        losses, gradients = slope(params, state.strategy, sample, aid, hp)
+        policy_loss, value_loss = losses[1]
         params, moments = descend(optimiser(hp), gradients, state.optimiser, params)
         state = state._replace(
             actor=params["actor"],
@@ -252,24 +244,28 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         return state, Losses(value_loss, policy_loss, jnp.asarray(own_loss, float))
 
     def learn(
-        state: State, rollout: Rollout, key: Any, progress: Any
-    ) -> tuple[State, Losses, dict[str, Array]]:
+        state: State, belief: Any, rollout: Rollout, key: Any, progress: Any
+    ) -> tuple[State, Any, Losses, dict[str, Array]]:
         sample_key, order_key, step_key = random.split(key, 3)
         hp = faded(state.hyper, progress)
-        whole = samples(state, rollout, sample_key)
+        whole, aid, belief = samples(state, belief, rollout, sample_key)
         told = report(state, whole)
-        size = whole.value.shape[0] // settings.minibatches
-        used = size * settings.minibatches
-        # Sorting random numbers once: random.permutation sorts several times to rule out ties.
-        tags = random.bits(order_key, (settings.epochs, whole.value.shape[0]))
-        orders = jnp.argsort(tags, axis=1)[:, :used]
-        batches = orders.reshape(settings.epochs * settings.minibatches, size)
+        dealt = judge.deal(order_key, whole)
+        keys = random.split(step_key, settings.epochs * settings.minibatches)
+        state, each = jax.lax.scan(lambda now, it: step(now, *it, hp, aid), state, (dealt, keys))
+        losses = jax.tree.map(lambda leaf: leaf.mean(axis=0), each)
+        if strategy.cadence == "rollout":
+            state, loss = own_step(state, whole, random.fold_in(step_key, len(keys)), hp)
+            losses = losses._replace(strategy=loss)
+        return state._replace(rollouts=state.rollouts + 1), belief, losses, told
 
-        # All epochs are laid out before the first step: gathering at each takes longer.
-        laid = jax.tree.map(lambda leaf: leaf[batches], whole)
-        keys = random.split(step_key, len(batches))
-        state, losses = jax.lax.scan(lambda now, it: step(now, *it, hp), state, (laid, keys))
-        return state, jax.tree.map(lambda leaf: leaf.mean(axis=0), losses), told
+    def own_step(state: State, whole: Sample, key: Any, hp: Hyper) -> tuple[State, Array]:
+        """The strategy's, with all of a rollout; not after each where these make few updates."""
+        apart = -(-strategy.every // (settings.epochs * settings.minibatches))
+        due = (state.rollouts + 1) % apart == 0
+        own, loss = strategy.learn(state.strategy, lesson(state, hp), whole, key)
+        own = jax.tree.map(lambda new, old: jnp.where(due, new, old), own, state.strategy)
+        return state._replace(strategy=own), loss
 
     def report(state: State, whole: Sample) -> dict[str, Array]:
         """Of a rollout, before anything is learned from it."""

@@ -1,29 +1,40 @@
 """Deep coherent exploration: the last layer's weights wander slowly (Zhang and Van Hoof, 2021).
 
-    process: w = μ + S z;  z ← (1 − β) z + √(2β − β²) ξ,  ξ ~ N(0, I);  z ~ N(0, I) at a start
+    process: w = μ + S z;  z ← ρ z + √(1 − ρ²) ξ,  ρ = 1 − β,  ξ ~ N(0, I);  z ~ N(0, I) at a start
     act:     with the last layer's weights w, biases among them
-    learn:   where the policy has a density, with w integrated out, one step at a time:
-             the mean by μ, and Σᵢ Sᵢ² xᵢ² more variance, x the last layer's inputs and 1
-             where it has none, with μ
     evaluate: w = μ
 
-z has variance 1 at every step, so β sets how long a deviation lasts and S how large it is. S is
-learned with the actor, through the density; without one it stays.
+z has variance 1 at every step, so β sets how long a deviation lasts and S how large it is.
+Learning integrates w out, where the policy has a density; x are the last layer's inputs and 1.
+
+Off-policy, one step at a time: the mean by μ, and Σᵢ Sᵢ² xᵢ² more variance. A policy without a
+density learns with μ, and S stays, or else with a w of its own for every batch.
+
+On-policy, given all of the episode so far. With u = S x, the actions of L steps in a row have, in
+each dimension, the means μ xₜ + ρᵗ uₜ m and the covariances
+
+    K_ts = ρ^|t−s| uₜ′ V_min(t,s) u_s + σ² [t = s],   V_k = (1 − ρ²ᵏ) I + ρ²ᵏ P
+
+if z ~ N(m, P) was believed before the first of them: N(0, I) where an episode starts. The Cholesky
+factor of K gives every action's density given those before it, and K the belief after the last.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random
+from jax.scipy.linalg import solve_triangular
 
 from discover_rl import networks
 from discover_rl.hyper import hyper, setting
 from discover_rl.types import Array, Blueprint, Net, Nudge, Role, Spec, Strategy, View
 
 TINY = 1e-20
+JITTER = 1e-6
+"""Added to variances, so that rounding leaves covariances positive."""
 
 
 @hyper
@@ -32,7 +43,27 @@ class Hyper:
     beta: float = setting(
         0.01, "β: 0, one draw per episode; 1, a new one at every step.", low=0, high=1
     )
+    learn_s: bool = setting(False, "Learn S where the policy has no density, too.")
+    piece: int = setting(
+        64, "On-policy, steps whose likelihood is computed together, at most.", low=1
+    )
+    carry: bool = setting(
+        True, "On-policy, go on from rollout to rollout (off: start anew at each)."
+    )
     detach: bool = setting(False, "Keep the density's extra variance from moving hidden layers.")
+
+
+class Belief(NamedTuple):
+    """What is known of z, by action dimension."""
+
+    mean: Array  # (q, p)
+    covariance: Array  # (q, p, p)
+
+
+def unknowing(outputs: int, inputs: int) -> Belief:
+    """Of an episode that starts."""
+    identity = jnp.broadcast_to(jnp.eye(inputs), (outputs, inputs, inputs))
+    return Belief(jnp.zeros((outputs, inputs)), identity)
 
 
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
@@ -44,9 +75,9 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         del key, view
         return hp
 
-    def joint(key: Any, hp: Hyper, net: Net) -> dict[str, Array]:
+    def joint(key: Any, hp: Hyper, net: Net, critic: Net | None) -> dict[str, Array]:
         """log S, the biases' in the last row."""
-        del key, net
+        del key, net, critic
         return {"log_s": jnp.full((inputs + 1, outputs), jnp.log(jnp.maximum(hp.sigma, TINY)))}
 
     def draw(key: Any) -> Array:
@@ -60,7 +91,8 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         hp: Hyper, z: Array, view: View, obs: Array, noise: Array, warmup: Any
     ) -> tuple[Array, Nudge]:
         del obs, warmup
-        z = (1.0 - hp.beta) * z + (2.0 * hp.beta - hp.beta**2) ** 0.5 * noise
+        rho = 1.0 - hp.beta
+        z = rho * z + (1.0 - rho**2) ** 0.5 * noise
         return z, Nudge(wandered(view, z))
 
     def wandered(view: View, z: Array) -> Net:
@@ -81,9 +113,12 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         }
 
     def expect(hp: Hyper, view: View, obs: Array, key: Any, role: Role) -> Nudge:
-        del hp, key, role
+        del hp
         nudge = Nudge(view.params["net"])
-        return nudge._replace(spread=spread(view, obs)) if blueprint.density else nudge
+        if blueprint.density:
+            return nudge._replace(spread=spread(view, obs))
+        learns = settings.learn_s and role == "actor"
+        return Nudge(wandered(view, draw(key))) if learns else nudge
 
     def spread(view: View, obs: Array) -> Array:
         """√ Σᵢ Sᵢ² xᵢ², of each action; differentiable where it is 0, too."""
@@ -93,6 +128,16 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         square = jnp.exp(2.0 * view.params["joint"]["log_s"])
         return jnp.sqrt(x**2 @ square[:-1] + square[-1:] + TINY)
 
+    def likelihood(hp: Hyper, view: View, belief: Belief, piece: Any) -> tuple[Array, Belief]:
+        """Each action's, given those before it in its episode."""
+        nudge = Nudge(view.params["net"])
+        x = view.features(nudge, piece.obs)
+        x = jnp.concatenate([x, jnp.ones((len(x), 1))], axis=1)
+        u = jnp.exp(view.params["joint"]["log_s"]).T[:, None] * x[None]
+        variance = jnp.exp(2.0 * view.params["net"]["log_std"]["value"])
+        surprise = (piece.action - view.policy(nudge, piece.obs)).T
+        return sequential(surprise, u, variance, 1.0 - hp.beta, piece.ended, belief)
+
     def report(hp: Hyper, view: View, batch: Any) -> dict[str, Array]:
         del hp
         return {
@@ -101,5 +146,55 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         }
 
     return Strategy(
-        init=init, joint=joint, begin=begin, draw=draw, behave=behave, expect=expect, report=report
+        init=init,
+        joint=joint,
+        begin=begin,
+        renews=("episode",) if settings.carry else ("episode", "rollout"),
+        draw=draw,
+        behave=behave,
+        expect=expect,
+        likelihood=likelihood if blueprint.on_policy else None,
+        belief=unknowing(outputs, inputs + 1) if blueprint.on_policy else (),
+        piece=settings.piece,
+        report=report,
     )
+
+
+def sequential(
+    deviation: Array, u: Array, variance: Array, rho: Any, ended: Array, belief: Belief
+) -> tuple[Array, Belief]:
+    """Log-densities (L,) of actions, each given those before it in its episode; then the belief.
+
+    `deviation`: (q, L) of actions from μ x; `u`: (q, L, p); `variance`: (q,) of what is white.
+    """
+    count = len(ended)
+    t = jnp.arange(count)
+    episode = jnp.cumsum(ended) - ended  # how many ended before t
+    goes_on = 1.0 * (episode == 0)  # whether t is in the one that the belief is about
+    decay = goes_on * rho**t
+    lag = jnp.where(episode[:, None] == episode[None], rho ** jnp.abs(t[:, None] - t[None]), 0.0)
+    # u′ V u = u′ u, but for what the belief knows better, which fades.
+    told = u @ belief.covariance - u
+    earlier = jnp.where(t[:, None] < t[None], decay[:, None], decay[None])
+    known = (goes_on[:, None] * goes_on[None] * earlier**2)[None] * (told @ u.mT)
+    covariance = lag[None] * (u @ u.mT + known)
+    covariance += (variance + JITTER)[:, None, None] * jnp.eye(count)[None]
+    factor = jnp.linalg.cholesky(covariance)
+    expected = decay[None] * (u @ belief.mean[..., None])[..., 0]
+    scores = solve_triangular(factor, (deviation - expected)[..., None], lower=True)
+    spread = jnp.diagonal(factor, axis1=1, axis2=2)
+    log_prob = -0.5 * scores[..., 0] ** 2 - jnp.log(spread) - 0.5 * jnp.log(2.0 * jnp.pi)
+
+    # Of z after the last step, what each step tells: its covariance with that step's action.
+    reach = jnp.where(episode == episode[-1], rho ** (count - t), 0.0)
+    tells = reach[None, :, None] * (u + (decay**2)[None, :, None] * told)
+    whitened = solve_triangular(factor, tells, lower=True).mT
+    left = jnp.where(episode[-1] == 0, rho**count, 0.0)
+    nothing = unknowing(*belief.mean.shape)
+    prior = nothing.covariance + left**2 * (belief.covariance - nothing.covariance)
+    after = Belief(
+        mean=left * belief.mean + (whitened @ scores)[..., 0],
+        covariance=prior - whitened @ whitened.mT,
+    )
+    after = jax.tree.map(lambda new, old: jnp.where(ended[-1], old, new), after, nothing)
+    return log_prob.sum(axis=0), after

@@ -65,7 +65,7 @@ class State(NamedTuple):
 
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     settings = hp  # of which only the statics are used: the floats come in with the state
-    beside = blueprint.directs == "observation"
+    beside = blueprint.on_policy
     size = spec.observation_size if beside else spec.action_size
     if beside and (settings.subtracts or not settings.delayed or not settings.target_network):
         raise UserError(

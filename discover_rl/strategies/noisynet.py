@@ -1,10 +1,18 @@
 """NoisyNet: weights of the last layer are random; how much is learned (Fortunato et al., 2018).
 
     layer:   y = (μ + σ ε) x,  weights and biases alike;  μ the network's own, σ learned with it
+    evaluate: ε = 0
+
+Off-policy:
+
     act:     ε anew at every step, or for every episode
     target:  ε anew for the batch, with the target actor's μ and σ
     learn:   the actor's loss at ε anew for the batch, by whose gradient σ moves as μ does
-    evaluate: ε = 0
+
+On-policy, the value's last layer is noisy too:
+
+    act:     ε anew for every rollout, or for every episode; the key that it came from is kept
+    learn:   log π(a|s), V(s) and V(s′) at the same ε, drawn again from the key, in all epochs
 
 Noise is independent for every weight, or factorised: f(eᵢ) f(eⱼ) with f(e) = sign(e) √|e|.
 """
@@ -18,7 +26,17 @@ import jax.numpy as jnp
 from jax import random
 
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Actor, Array, Blueprint, Net, Nudge, Role, Spec, Strategy, View
+from discover_rl.types import (
+    Array,
+    Blueprint,
+    Net,
+    Nudge,
+    Role,
+    Spec,
+    Strategy,
+    UserError,
+    View,
+)
 
 PARTS = ("weight", "bias")
 
@@ -35,81 +53,127 @@ class Hyper:
         choices=("independent", "factorised"),
     )
     lasts: str = setting(
-        "step", "How long noise is kept while acting.", choices=("step", "episode")
+        "auto",
+        "How long noise is kept while acting; auto: a step off-policy, a rollout on-policy.",
+        choices=("auto", "step", "episode", "rollout"),
     )
+    value: bool = setting(True, "On-policy, make the value network's layers noisy too.")
 
 
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     del spec
     settings = hp  # of which only the statics are used: the floats come in with `joint`
-    whole = jax.eval_shape(lambda key: blueprint.init(key, blueprint.outputs), random.key(0))
-    names = ["head"] if settings.layers == "last" else sorted(whole)
-    sizes = {name: whole[name]["weight"].shape for name in names}
+    again = blueprint.on_policy  # what was done has to be had again when learning
+    lasts = settings.lasts
+    if lasts == "auto":
+        lasts = "rollout" if again else "step"
+    if lasts == ("step" if again else "rollout"):
+        raise UserError(
+            f"strategy.lasts={lasts} is for {'replayed' if again else 'rollouts of'} actions; "
+            f"here it is {'rollout' if again else 'step'} or episode."
+        )
+    sizes = {"net": _sizes(blueprint, blueprint.outputs, settings.layers)}
+    if again and settings.value:
+        sizes["critic"] = _sizes(blueprint, 1, settings.layers)
 
-    def joint(key: Any, hp: Hyper, net: Net) -> dict[str, dict[str, Array]]:
+    def joint(key: Any, hp: Hyper, net: Net, critic: Net | None) -> dict[str, Any]:
         """σ, of the shape of what it perturbs."""
         del key
-        scale = {n: sizes[n][0] ** -0.5 if settings.noise == "factorised" else 1.0 for n in names}
+        nets = {"net": net, "critic": critic}
+
+        def start(which: str, name: str) -> Any:
+            inputs = nets[which][name]["weight"].shape[0]
+            return hp.sigma * (inputs**-0.5 if settings.noise == "factorised" else 1.0)
+
         return {
-            n: {part: jnp.full(net[n][part].shape, hp.sigma * scale[n]) for part in PARTS}
-            for n in names
-        }
-
-    def draw(key: Any) -> dict[str, dict[str, Array]]:
-        """ε. One call of the generator for all of it: each takes long to compile."""
-        if settings.noise == "factorised":
-            numbers = random.normal(key, (sum(i + o for i, o in sizes.values()),))
-            numbers = jnp.sign(numbers) * jnp.sqrt(jnp.abs(numbers))
-        else:
-            numbers = random.normal(key, (sum((i + 1) * o for i, o in sizes.values()),))
-        drawn, done = {}, 0
-        for name, (inputs, outputs) in sizes.items():
-            if settings.noise == "factorised":
-                ends = done + outputs, done + outputs + inputs
-                bias, own = numbers[done : ends[0]], numbers[ends[0] : ends[1]]
-                drawn[name] = {"weight": own[:, None] * bias[None], "bias": bias}
-                done = ends[1]
-            else:
-                block = numbers[done : done + (inputs + 1) * outputs].reshape(inputs + 1, outputs)
-                drawn[name] = {"weight": block[1:], "bias": block[0]}
-                done += (inputs + 1) * outputs
-        return drawn
-
-    def perturbed(params: Actor, noise: Any) -> Nudge:
-        net, sigma = params["net"], params["joint"]
-        moved = {
-            name: {
-                **net[name],
-                **{p: net[name][p] + sigma[name][p] * noise[name][p] for p in PARTS},
+            which: {
+                name: {
+                    part: jnp.full(nets[which][name][part].shape, start(which, name))
+                    for part in PARTS
+                }
+                for name in layers
             }
-            for name in names
+            for which, layers in sizes.items()
         }
-        return Nudge({**net, **moved})
+
+    def draw(key: Any) -> dict[str, Any]:
+        """ε. One call of the generator for all of it: each takes long to compile."""
+        factorised = settings.noise == "factorised"
+        shapes = [shape for layers in sizes.values() for shape in layers.values()]
+        numbers = random.normal(
+            key, (sum(i + o if factorised else (i + 1) * o for i, o in shapes),)
+        )
+        if factorised:
+            numbers = jnp.sign(numbers) * jnp.sqrt(jnp.abs(numbers))
+        done = 0
+
+        def layer(inputs: int, outputs: int) -> dict[str, Array]:
+            nonlocal done
+            if factorised:
+                bias, own = jnp.split(numbers[done : done + inputs + outputs], [outputs])
+                done += inputs + outputs
+                return {"weight": own[:, None] * bias[None], "bias": bias}
+            block = numbers[done : done + (inputs + 1) * outputs].reshape(inputs + 1, outputs)
+            done += (inputs + 1) * outputs
+            return {"weight": block[1:], "bias": block[0]}
+
+        return {
+            which: {name: layer(*shape) for name, shape in layers.items()}
+            for which, layers in sizes.items()
+        }
+
+    def perturbed(view: View, noise: Any) -> Nudge:
+        def moved(which: str, net: Net) -> Net:
+            sigma = view.params["joint"][which]
+            layers = {
+                name: {
+                    **net[name],
+                    **{p: net[name][p] + sigma[name][p] * noise[which][name][p] for p in PARTS},
+                }
+                for name in sizes[which]
+            }
+            return {**net, **layers}
+
+        nudge = Nudge(moved("net", view.params["net"]))
+        if view.critic is None or "critic" not in sizes:
+            return nudge
+        return nudge._replace(critic=moved("critic", view.critic))
 
     def begin(state: Any, view: View, key: Any) -> Any:
         del state, view
-        return draw(key) if settings.lasts == "episode" else ()
+        if again:
+            return random.key_data(key)
+        return draw(key) if lasts == "episode" else ()
 
     def behave(
         state: Any, memory: Any, view: View, obs: Array, noise: Any, warmup: Any
     ) -> tuple[Any, Nudge]:
         del state, obs, warmup
-        return memory, perturbed(view.params, memory if settings.lasts == "episode" else noise)
+        return memory, perturbed(view, noise if lasts == "step" else memory)
 
     def expect(state: Any, view: View, obs: Array, key: Any, role: Role) -> Nudge:
         del state, obs, role
-        return perturbed(view.params, draw(key))
+        return perturbed(view, draw(key))
 
     def report(state: Any, view: View, batch: Any) -> dict[str, Array]:
         del state, batch
-        sigma = [jnp.abs(leaf).ravel() for leaf in jax.tree.leaves(view.params["joint"])]
+        sigma = [jnp.abs(leaf).ravel() for leaf in jax.tree.leaves(view.params["joint"]["net"])]
         return {"sigma": jnp.concatenate(sigma).mean()}
 
     return Strategy(
         joint=joint,
         begin=begin,
-        draw=(lambda key: ()) if settings.lasts == "episode" else draw,
+        renews=(lasts,),
+        recall=(lambda memory: draw(random.wrap_key_data(memory))) if again else None,
+        draw=draw if lasts == "step" else (lambda key: ()),
         behave=behave,
         expect=expect,
         report=report,
     )
+
+
+def _sizes(blueprint: Blueprint, outputs: int, layers: str) -> dict[str, tuple[int, int]]:
+    """(inputs, outputs) of the noisy layers."""
+    whole = jax.eval_shape(lambda key: blueprint.init(key, outputs), random.key(0))
+    names = ["head"] if layers == "last" else sorted(whole)
+    return {name: whole[name]["weight"].shape for name in names}

@@ -1,9 +1,13 @@
 """Adaptive noise on the actor's parameters (Plappert et al., 2018).
 
-    episode: θ̃ = θ + σ ε, ε ~ N(0, I): a copy that acts until the episode ends
-    adapt:   every so many updates, with a new ε and the present θ, on the batch's states
+    episode: θ̃ = θ + σ ε, ε ~ N(0, I)
+    adapt:   every so many updates, with a new ε and the present θ, on states to learn from
              d = √ mean (π(s; θ) − π(s; θ + σ ε))²;  σ ← κ σ if d ≤ δ, else σ / κ
-    targets, actor's loss, evaluation: θ
+    evaluate: θ
+
+Off-policy, θ̃ is a copy that acts until the episode ends; targets and the actor's loss have θ.
+On-policy, ε and σ are kept for the episode and θ is the present one: log π(a|s; θ + σ ε) when
+acting and when learning alike, with ε drawn again from its key. The value is never perturbed.
 
 Hidden layers are normalised before their nonlinearity, so that one σ fits all of them; what
 normalises them is not perturbed.
@@ -11,13 +15,25 @@ normalises them is not perturbed.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import random
 
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Array, Batch, Blueprint, Net, Nudge, Spec, Strategy, View
+from discover_rl.types import (
+    Array,
+    Batch,
+    Blueprint,
+    Net,
+    Nudge,
+    Spec,
+    Strategy,
+    UserError,
+    View,
+)
 
 PARTS = ("weight", "bias")
 
@@ -28,6 +44,11 @@ class Hyper:
     threshold: float = setting(0.1, "δ: the distance of actions to keep, in half-ranges.", low=0)
     factor: float = setting(1.01, "κ: by how much σ changes at a time.", above=0)
     interval: int = setting(50, "Updates between two changes of σ.", low=1)
+    lasts: str = setting(
+        "episode",
+        "How long noise is kept; rollout: on-policy, no longer than a rollout.",
+        choices=("episode", "rollout"),
+    )
     measure: str = setting(
         "rms", "Distance: root of the mean square, or the mean square.", choices=("rms", "mse")
     )
@@ -39,41 +60,56 @@ class State(NamedTuple):
     sigma: Array  # ()
 
 
-def perturbed(net: Net, sigma: Any, key: Any) -> Net:
-    """A copy whose weights and biases have moved. One call of the generator for all of them."""
-    names = [name for name in net if name == "head" or name.startswith("layer")]
-    parts = [(name, part) for name in names for part in PARTS]
-    ends = [0]
-    for name, part in parts:
-        ends.append(ends[-1] + net[name][part].size)
-    noise = sigma * random.normal(key, (ends[-1],))
+class Memory(NamedTuple):
+    """What an episode's noise can be had again from."""
+
+    key: Any  # (2,)
+    sigma: Array  # () when it began
+
+
+def moved(net: Net, noise: Any) -> Net:
+    """A copy with noise on weights and biases; what normalises layers stays."""
     copy = {name: dict(layer) for name, layer in net.items()}
-    for (name, part), start, end in zip(parts, ends, ends[1:], strict=False):
-        copy[name][part] = net[name][part] + noise[start:end].reshape(net[name][part].shape)
+    for name, parts in noise.items():
+        for part in PARTS:
+            copy[name][part] = net[name][part] + parts[part]
     return copy
 
 
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
-    del spec, blueprint
+    del spec
     settings = hp  # of which only the statics are used: the floats come in with the state
+    again = blueprint.on_policy  # what was done has to be had again when learning
+    if settings.lasts == "rollout" and not again:
+        raise UserError("strategy.lasts=rollout is for algorithms that learn from rollouts.")
+    shapes = jax.eval_shape(lambda key: blueprint.init(key, blueprint.outputs), random.key(0))
+
+    def recall(memory: Memory) -> Net:
+        """σ ε. One call of the generator for all of it: each takes long to compile."""
+        leaves, tree = jax.tree.flatten(shapes)
+        ends = list(itertools.accumulate((leaf.size for leaf in leaves), initial=0))
+        noise = memory.sigma * random.normal(random.wrap_key_data(memory.key), (ends[-1],))
+        parts = zip(leaves, ends, ends[1:], strict=False)
+        return tree.unflatten([noise[i:j].reshape(leaf.shape) for leaf, i, j in parts])
 
     def init(key: Any, hp: Hyper, view: View) -> State:
         del key, view
         return State(hp, jnp.asarray(hp.sigma, float))
 
-    def begin(state: State, view: View, key: Any) -> Net:
-        return perturbed(view.params["net"], state.sigma, key)
+    def begin(state: State, view: View, key: Any) -> Memory | Net:
+        memory = Memory(random.key_data(key), state.sigma)
+        return memory if again else moved(view.params["net"], recall(memory))
 
     def behave(
         state: State, memory: Net, view: View, obs: Array, noise: Any, warmup: Any
     ) -> tuple[Net, Nudge]:
-        del state, view, obs, noise, warmup
-        return memory, Nudge(memory)
+        del state, obs, noise, warmup
+        return memory, Nudge(moved(view.params["net"], memory) if again else memory)
 
     def distance(state: State, view: View, obs: Array, key: Any) -> Array:
         net = view.params["net"]
-        other = view.policy(Nudge(perturbed(net, state.sigma, key)), obs)
-        square = ((view.policy(Nudge(net), obs) - other) ** 2).mean()
+        other = moved(net, recall(Memory(random.key_data(key), state.sigma)))
+        square = ((view.policy(Nudge(net), obs) - view.policy(Nudge(other), obs)) ** 2).mean()
         return jnp.sqrt(square) if settings.measure == "rms" else square
 
     def learn(state: State, view: View, batch: Batch, key: Any) -> tuple[State, Array]:
@@ -93,7 +129,9 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         behave=behave,
         learn=learn,
         report=report,
-        cadence="critic",
+        renews=("episode", "rollout") if settings.lasts == "rollout" else ("episode",),
+        recall=recall if again else None,
+        cadence="rollout" if again else "critic",
         every=settings.interval,
         layer_norm=settings.layer_norm,
     )
