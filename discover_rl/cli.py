@@ -130,9 +130,25 @@ def list_(
         typer.echo(title)
         for member, sentence in members.items():
             typer.echo(f"  {member:<10} {sentence}")
-    typer.echo(
-        "Every strategy works with every algorithm. `discover list NAME` shows the settings."
-    )
+    for line in _matrix():
+        typer.echo(line)
+    typer.echo("`discover list NAME` shows the settings.")
+
+
+def _matrix() -> list[str]:
+    """Which strategy exists for which algorithm, a line for each."""
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.config import pairs
+    from discover_rl.strategies import STRATEGIES
+
+    existing = set(pairs())
+    rows = [("pairs", list(ALGORITHMS))]
+    for strategy in STRATEGIES:
+        marks = ["x" if (name, strategy) in existing else "–" for name in ALGORITHMS]
+        rows.append((f"  {strategy}", marks))
+    return [
+        f"{head:<12} {''.join(f'{cell:<6}' for cell in cells)}".rstrip() for head, cells in rows
+    ]
 
 
 def _describe(name: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.hyper import build, nearest, setting, unknown
-from discover_rl.strategies import STRATEGIES
+from discover_rl.strategies import ONLY, STRATEGIES
 from discover_rl.types import UserError
 
 
@@ -91,6 +91,7 @@ def resolve(
     """The runs that a request comes to: one per seed and per combination of swept floats."""
     _known("algorithm", algorithm, ALGORITHMS)
     _known("strategy", strategy, STRATEGIES)
+    _paired(algorithm, strategy)
     seeds = _seeds(seeds)
     if not _whole(steps) or steps < 1:
         raise UserError(f"steps must be a whole number above 0, not {steps}.")
@@ -139,6 +140,15 @@ def resolve(
             for seed in seeds
         ]
     return runs
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every algorithm with every strategy that exists for it."""
+    return [
+        (algorithm, strategy)
+        for algorithm, strategy in itertools.product(ALGORITHMS, STRATEGIES)
+        if algorithm in ONLY.get(strategy, ALGORITHMS)
+    ]
 
 
 def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
@@ -196,6 +206,14 @@ def _known(what: str, name: str, members: Mapping[str, Any]) -> None:
     if name not in members:
         hint = nearest(name, members) or f" There are {', '.join(members)}."
         raise UserError(f"There is no {what} {name}.{hint}")
+
+
+def _paired(algorithm: str, strategy: str) -> None:
+    existing = pairs()
+    if (algorithm, strategy) not in existing:
+        others = " and ".join(name for name, theirs in existing if theirs == strategy)
+        own = ", ".join(theirs for name, theirs in existing if name == algorithm)
+        raise UserError(f"{strategy} is for {others}; {algorithm} explores by {own}.")
 
 
 def _seeds(seeds: Any) -> list[int]:

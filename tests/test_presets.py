@@ -110,6 +110,30 @@ def test_a_direction_reaches_less_far_on_policy(algorithm, task):
     assert run.strategy_hyper.lam == 0.7
 
 
+@pytest.mark.parametrize("task", [*TASKS, "Pendulum-v1"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_noise_on_parameters_starts_smaller_on_policy(algorithm, task):
+    for strategy in ("noisynet", "psne", "coherent"):
+        (run,) = resolve(task, algorithm, strategy, 10_000, 1, {})
+        assert run.strategy_hyper.sigma == (0.017 if algorithm in ON_POLICY else 0.034)
+        (run,) = resolve(task, algorithm, strategy, 10_000, 1, {"strategy.sigma": 0.2})
+        assert run.strategy_hyper.sigma == 0.2
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    ("strategy", "expected"), [("psne", {"threshold": 0.1}), ("coherent", {"beta": 0.01})]
+)
+def test_the_paper_states_one_threshold_and_one_wandering_for_all_tasks(
+    algorithm, strategy, expected
+):
+    for task in (*TASKS, "Pendulum-v1"):
+        chosen = preset(algorithm, task, strategy)
+        others = {"strategy.sigma"} | {name for name in chosen if "." not in name}
+        stated = {name: chosen[name] for name in chosen.keys() - others}
+        assert stated == {f"strategy.{name}": value for name, value in expected.items()}
+
+
 # Which goes before which
 
 

@@ -9,3 +9,6 @@ STRATEGIES = {
     "coherent": "noise on the last layer's weights that wanders slowly",
     "discover": "a learned direction towards large TD error",
 }
+
+ONLY: dict[str, tuple[str, ...]] = {"meta": ("ddpg",)}
+"""Strategies that exist for some algorithms alone. All others exist for every algorithm."""
