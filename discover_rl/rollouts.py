@@ -186,9 +186,9 @@ class RolloutAgent:
         mine.standing[...] = np.concatenate(standing)
         running.put(mine.observations, met)
         for env in envs:
-            memories.write(mine.memory, env, memory[env] if recalls else held[env])
-            if recalls:
+            if recalls:  # first, because the oldest of them are views of what is written next
                 memories.keep(mine.rollout.memory, at, env, kept[env])
+            memories.write(mine.memory, env, memory[env] if recalls else held[env])
         self._store(mine, step, seen, acted, next_obs)
         return []
 

@@ -236,7 +236,7 @@ def make(strategy: Strategy, horizon: int, minibatches: int, epochs: int) -> Jud
         order = _orders(key, epochs, pieces, minibatches * together).reshape(-1, together)
         # Piece p is number p // envs of environment p % envs.
         first = (order // envs) * size * envs + order % envs
-        rows = first[..., None] + jnp.arange(size) * envs
+        rows = first[..., None] + (jnp.arange(size) * envs)[None, None]
         rows = rows.reshape(len(order), together * size)
         return jax.tree.map(lambda leaf: leaf[rows], whole)._replace(which=order)
 

@@ -50,7 +50,7 @@ class Hyper:
     carry: bool = setting(
         True, "On-policy, go on from rollout to rollout (off: start anew at each)."
     )
-    detach: bool = setting(False, "Keep the density's extra variance from moving hidden layers.")
+    detach: bool = setting(False, "Keep what S adds to a density from moving hidden layers.")
 
 
 class Belief(NamedTuple):
@@ -122,17 +122,19 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
 
     def spread(view: View, obs: Array) -> Array:
         """√ Σᵢ Sᵢ² xᵢ², of each action; differentiable where it is 0, too."""
-        x = view.features(Nudge(view.params["net"]), obs)
-        if settings.detach:
-            x = jax.lax.stop_gradient(x)
         square = jnp.exp(2.0 * view.params["joint"]["log_s"])
-        return jnp.sqrt(x**2 @ square[:-1] + square[-1:] + TINY)
+        return jnp.sqrt(inputs_of(view, obs) ** 2 @ square + TINY)
+
+    def inputs_of(view: View, obs: Array) -> Array:
+        """x, of the last layer, and 1 for its biases."""
+        x = view.features(Nudge(view.params["net"]), obs)
+        x = jnp.concatenate([x, jnp.ones((len(x), 1))], axis=1)
+        return jax.lax.stop_gradient(x) if settings.detach else x
 
     def likelihood(hp: Hyper, view: View, belief: Belief, piece: Any) -> tuple[Array, Belief]:
         """Each action's, given those before it in its episode."""
         nudge = Nudge(view.params["net"])
-        x = view.features(nudge, piece.obs)
-        x = jnp.concatenate([x, jnp.ones((len(x), 1))], axis=1)
+        x = inputs_of(view, piece.obs)
         u = jnp.exp(view.params["joint"]["log_s"]).T[:, None] * x[None]
         variance = jnp.exp(2.0 * view.params["net"]["log_std"]["value"])
         surprise = (piece.action - view.policy(nudge, piece.obs)).T

@@ -1,0 +1,220 @@
+"""Noise on parameters on-policy: had again from its keys, it is the noise that acted."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+
+from discover_rl import networks
+from discover_rl.agent import lane_of
+from discover_rl.algorithms import likelihood, ppo
+from discover_rl.algorithms.onpolicy import features, policy
+from discover_rl.memories import Memories
+from discover_rl.rollouts import RolloutAgent
+from discover_rl.strategies import noisynet, psne
+from discover_rl.types import Strategy, UserError, View
+from tests import cells
+from tests.test_rollouts import SEEDS, advanced
+
+HORIZON = 24
+SHORT = {"horizon": HORIZON, "minibatches": 2, "epochs": 1, "hidden": (16, 16)}
+CASES = [("noisynet", "rollout"), ("noisynet", "episode"), ("psne", "episode"), ("psne", "rollout")]
+
+
+@functools.cache
+def agent_of(strategy: str, count: int = 1, algorithm: str = "ppo", **settings) -> tuple:
+    hypers = cells.hypers(algorithm, strategy, **{**SHORT, **settings})
+    agent = RolloutAgent(cells.SPEC, algorithm, hypers[0], strategy, hypers[1], 1000, count)
+    return agent, hypers
+
+
+def begun(strategy: str, count: int = 1, algorithm: str = "ppo", **settings):
+    agent, hypers = agent_of(strategy, count, algorithm, **settings)
+    lanes = cells.Answers(SEEDS, count=count)
+    state = agent.init(np.asarray(SEEDS, np.uint32), *(cells.stack([it] * 2) for it in hypers))
+    fresh = np.ones(len(lanes.seeds), bool)
+    return agent, agent.enter(state, cells.observations(lanes.seeds, 0), fresh, 0), lanes
+
+
+def judged_of(agent, mine):
+    """What learning would make of a lane's full rollout."""
+    strategy = agent.strategy
+    judge = likelihood.make(strategy, HORIZON, 2, 1)
+    view = View(mine.learner.actor, policy, features, None, critic=mine.learner.critic)
+    apart = mine.rollout._replace(memory=agent._memories.told_apart(mine.rollout.memory))
+    own = mine.learner.strategy
+    return judge, view, apart, judge.rollout(own, view, apart, None, mine.belief)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("strategy", "lasts"), CASES)
+def test_log_probabilities_are_those_of_the_noise_that_acted(strategy, lasts, count, monkeypatch):
+    settings = {"strategy_sigma": 0.3, "strategy_lasts": lasts}
+    agent, state, lanes = begun(strategy, count, **settings)
+    # To the end of the second rollout, without learning from it: parameters have moved by then.
+    state, _ = advanced(agent, state, lanes, HORIZON * count)
+    monkeypatch.setattr(agent, "_learned", lambda state, living, step: (state, []))
+    state, _ = advanced(agent, state, lanes, 2 * HORIZON * count, HORIZON * count)
+    for lane in range(2):
+        mine = lane_of(state, lane)
+        judge, view, rollout, judged = judged_of(agent, mine)
+        log_std = np.asarray(mine.learner.actor["net"]["log_std"]["value"])
+        block = agent._noise.of(lane, mine.seed, HORIZON * count)
+        noise = np.asarray([[numbers[0][0] for numbers in step] for step in block])
+        expected = (-0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi)).sum(-1)
+        np.testing.assert_allclose(judged.log_prob, expected.ravel(), rtol=1e-3, atol=1e-4)
+        # With noise drawn anew they would be others.
+        other = jax.tree.map(lambda leaf: leaf[::-1] + 0.1, judged.aid)
+        flat = likelihood.flat(rollout._replace(memory=()))
+        blank = np.zeros(flat.obs.shape[0], np.float32)
+        sample = likelihood.Sample(
+            *(flat.obs, flat.context, flat.action, blank, blank, blank, blank), which=judged.which
+        )
+        again, value = judge.sample(mine.learner.strategy, view, judged.aid, sample)
+        np.testing.assert_allclose(again, judged.log_prob, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(value, judged.value, rtol=1e-4, atol=1e-5)
+        redrawn, _ = judge.sample(mine.learner.strategy, view, other, sample)
+        assert np.abs(np.asarray(redrawn) - np.asarray(again)).max() > 0.05
+
+
+@pytest.mark.parametrize(("strategy", "lasts"), CASES)
+def test_memories_begin_when_they_should(strategy, lasts):
+    settings = {"strategy_sigma": 0.3, "strategy_lasts": lasts}
+    agent, state, lanes = begun(strategy, **settings)
+    tags, ended = [], []
+    for number in range(2):
+        first = number * HORIZON
+        state, _ = advanced(agent, state, lanes, first + HORIZON, first)
+        kept = jax.tree.leaves(state.rollout.memory)[0][:, :, 0]  # (lanes, T, key)
+        tags.append(kept.copy())
+        ended.append(state.rollout.ended[:, :, 0].copy())
+    tags, ended = np.concatenate(tags, axis=1), np.concatenate(ended, axis=1)
+    changes = (tags[:, 1:] != tags[:, :-1]).any(-1)
+    boundary = np.zeros_like(changes)
+    boundary[:, HORIZON - 1] = True
+    expected = {
+        ("noisynet", "rollout"): boundary,
+        ("noisynet", "episode"): ended[:, :-1],
+        ("psne", "episode"): ended[:, :-1],
+        ("psne", "rollout"): ended[:, :-1] | boundary,
+    }[strategy, lasts]
+    np.testing.assert_array_equal(changes, expected)
+    assert (tags[0, 0] != tags[1, 0]).any()  # lanes have their own
+
+
+def test_noise_that_lasts_as_long_as_the_other_family_keeps_it_is_refused():
+    blueprint = ppo.blueprint(cells.SPEC, ppo.Hyper())
+    with pytest.raises(UserError, match="rollout or episode"):
+        noisynet.make(cells.SPEC, noisynet.Hyper(lasts="step"), blueprint)
+    from discover_rl.algorithms import td3
+
+    blueprint = td3.blueprint(cells.SPEC, td3.Hyper())
+    with pytest.raises(UserError, match="step or episode"):
+        noisynet.make(cells.SPEC, noisynet.Hyper(lasts="rollout"), blueprint)
+    with pytest.raises(UserError, match="learn from rollouts"):
+        psne.make(cells.SPEC, psne.Hyper(lasts="rollout"), blueprint)
+
+
+@pytest.mark.parametrize("strategy", ["noisynet", "psne"])
+def test_slopes_are_those_of_networks_that_are_there(strategy):
+    """By automatic differentiation of copies of the networks, one for each memory."""
+    module = {"noisynet": noisynet, "psne": psne}[strategy]
+    hp, hyper = ppo.Hyper(**SHORT), module.Hyper(sigma=0.3)
+    made = module.make(cells.SPEC, hyper, ppo.blueprint(cells.SPEC, hp))
+    algorithm = ppo.make(cells.SPEC, hp, made)
+    state = jax.jit(algorithm.init)(random.key(0), hp, hyper)
+    memories = jax.vmap(
+        lambda key: made.begin(state.strategy, View(state.actor, None, None, None), key)
+    )(random.split(random.key(1), 4))
+    aid = jax.vmap(made.recall)(memories)
+    g = np.random.default_rng(0)
+    obs, action = (g.normal(size=(8, n)).astype(np.float32) for n in (3, 2))
+    which = np.asarray([0, 1, 1, 3, 2, 2, 0, 3])
+    blank = np.zeros(8, np.float32)
+    sample = likelihood.Sample(
+        obs, np.zeros((8, 0), np.float32), action, blank, blank, blank, blank, which=which
+    )
+    judge = likelihood.make(made, HORIZON, 2, 1)
+
+    def loss(params):
+        view = View(params["actor"], policy, features, None, critic=params["critic"])
+        log_prob, value = judge.sample(state.strategy, view, aid, sample)
+        return (log_prob * blank_weights).sum() + (value**2).sum()
+
+    blank_weights = jnp.arange(8.0)
+    params = {"actor": state.actor, "critic": state.critic}
+    got = jax.jit(jax.grad(loss))(params)
+
+    def copied(params):
+        total = 0.0
+        for i in range(8):
+            held = jax.tree.map(lambda leaf, i=i: leaf[which[i]], aid)
+            view = View(params["actor"], policy, features, None, critic=params["critic"])
+            nudge = made.behave(state.strategy, held, view, None, (), False)[1]
+            mean = networks.apply(nudge.net, obs[i : i + 1], "tanh")
+            std = jnp.exp(nudge.net["log_std"]["value"])[None]
+            density = jax.scipy.stats.norm.logpdf(action[i : i + 1], mean, std).sum()
+            critic = params["critic"] if nudge.critic is None else nudge.critic
+            value = networks.apply(critic, obs[i : i + 1], "tanh")[0, 0]
+            total += i * density + value**2
+        return total
+
+    expected = jax.grad(copied)(params)
+    cells.assert_close(got, expected, 1e-3)
+    if strategy == "psne":  # reparameterised: moving θ moves θ + σ ε by as much
+        assert np.abs(got["actor"]["net"]["layer0"]["weight"]).max() > 0
+    else:
+        assert np.abs(got["actor"]["joint"]["critic"]["head"]["weight"]).max() > 0
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+@pytest.mark.parametrize("strategy", ["noisynet", "psne"])
+def test_without_noise_it_is_the_bare_algorithm(strategy, algorithm):
+    """Step for step; σ of NoisyNet leaves 0 as soon as it learns, so there one step of learning."""
+    quiet = {"strategy_sigma": 0.0, "minibatches": 1, "max_grad_norm": 1e9}
+    if strategy == "psne":
+        quiet["strategy_layer_norm"] = False
+    rollouts = 1 if strategy == "noisynet" else 3
+    outcomes = []
+    for name in (strategy, "none"):
+        mine = quiet if name != "none" else {k: v for k, v in quiet.items() if "strategy" not in k}
+        agent, state, lanes = begun(name, algorithm=algorithm, **mine)
+        for number in range(rollouts):
+            first = number * HORIZON
+            state, _ = advanced(agent, state, lanes, first + HORIZON, first)
+        outcomes.append((lanes.actions, state.learner.actor["net"], state.learner.critic))
+    cells.assert_close(*(list(outcome[0][0]) for outcome in outcomes), 2e-5)
+    cells.assert_close(*(outcome[1:] for outcome in outcomes), 2e-5)
+
+
+@pytest.mark.parametrize(("algorithm", "interval", "apart"), [("ppo", 2, 1), ("a2c", 3, 3)])
+def test_sigma_adapts_once_a_rollout_but_no_sooner_than_its_interval(algorithm, interval, apart):
+    settings = {"strategy_interval": interval, "strategy_threshold": 1e9}
+    settings["minibatches"] = 2 if algorithm == "ppo" else 1
+    agent, state, lanes = begun("psne", algorithm=algorithm, **settings)
+    sigmas = [state.learner.strategy.sigma[0]]
+    for number in range(6):
+        first = number * HORIZON
+        state, _ = advanced(agent, state, lanes, first + HORIZON, first)
+        sigmas.append(state.learner.strategy.sigma[0])
+    expected = [0.017 * 1.01 ** (number // apart) for number in range(7)]
+    np.testing.assert_allclose(sigmas, expected, rtol=1e-5)
+
+
+def test_memories_are_told_apart():
+    memories = Memories(Strategy(recall=lambda memory: memory))
+    keys = np.asarray([[7, 1], [7, 1], [7, 2], [9, 1], [9, 1]], np.uint32)[:, None]
+    sigma = np.asarray([1, 1, 1, 1, 2], np.float32)[:, None]
+    (different, sigmas), which = memories.told_apart((keys, sigma))
+    assert len(different) == 4
+    np.testing.assert_array_equal(different[which[:, 0]], keys[:, 0])
+    np.testing.assert_array_equal(sigmas[which[:, 0]], sigma[:, 0])
+    # Another one: as many programs as powers of four, not as numbers.
+    sigma[1] = 5
+    (different, _), which = memories.told_apart((keys, sigma))
+    assert len(different) == 16
+    np.testing.assert_array_equal(different[which[:, 0]], keys[:, 0])
+    assert Memories(Strategy()).told_apart(()) == ()
