@@ -133,6 +133,12 @@ class Update(NamedTuple):
     recent: int = 0  # draw the batch from this many newest transitions; 0: from all
 
 
+class Turn(NamedTuple):
+    """The strategy's own turn, before, between or after updates."""
+
+    name: str  # what `Strategy.turn` is told
+
+
 class Nudge(NamedTuple):
     """What a strategy does to a policy at one moment."""
 
@@ -159,6 +165,7 @@ class Blueprint(NamedTuple):
     density: bool = False  # whether the policy has one, so that `spread` means something
     # Where a direction of exploration enters: added to the action, or beside the observation.
     directs: Literal["action", "observation"] = "action"
+    warmup: int = 0  # steps of uniform actions before the policy acts
 
 
 def _not_here(*_: Any) -> Any:
@@ -173,6 +180,7 @@ class View(NamedTuple):
     features: Callable[[Nudge, Array], Array]  # (nudge, obs) → inputs of the actor's last layer
     optimiser: Any  # the actor's, learning rate included; None where there is only acting
     error: Callable[[Nudge, Batch], Array] = _not_here  # → (n,) squared TD error, if nudged so
+    student: Any = ()  # all that learning moves, as `turn` may save it and give it back
 
 
 class Strategy(NamedTuple):
@@ -200,16 +208,23 @@ class Strategy(NamedTuple):
     )
     # (state, view, obs, key, role) → nudge; learning, obs is a batch; differentiable
     expect: Callable[..., Nudge] = lambda state, view, obs, key, role: Nudge(view.params["net"])
-    # (params) → nudge; evaluating
-    greedy: Callable[..., Nudge] = lambda params: Nudge(params["net"])
+    # (state, params) → nudge; evaluating
+    greedy: Callable[..., Nudge] = lambda state, params: Nudge(params["net"])
     # (state, view, batch, key) → (state, loss); the strategy's own step
     learn: Callable[..., tuple[Any, Any]] = lambda state, view, batch, key: (state, 0.0)
     # (state, follow) → state; follow(online, target) → target is the algorithm's own rule
     track: Callable[..., Any] = lambda state, follow: state
     # (state, view, batch) → {name: number} to be written beside evaluations
     report: Callable[..., dict[str, Any]] = lambda state, view, batch: {}
-    # (step, due) → the updates to do instead of those that are due; runs on the host
-    plan: Callable[[int, tuple[Update, ...]], tuple[Update, ...]] = lambda step, due: due
+    # (state, memory, seen) → state; what the environment answered to the action that left `memory`
+    hears: Callable[..., Any] | None = None
+    # (step, due) → what to do once `step` steps have been made; due(step) are the updates that the
+    # algorithm would do; runs on the host
+    plan: Callable[..., tuple[Update | Turn, ...]] = lambda step, due: due(step)
+    # (state, view, name) → (state, student); a Turn of its plan: it may put back another student
+    turn: Callable[..., tuple[Any, Any]] = lambda state, view, name: (state, view.student)
+    # (step) → whether episodes that are running after `step` steps are cut off; runs on the host
+    cuts: Callable[[int], bool] = lambda step: False
     # When learn is called: after each step of the actor, or after each step of the critic.
     cadence: Literal["actor", "critic"] = "actor"
     # And of these steps, at every so many-th alone.
@@ -247,6 +262,10 @@ class Algorithm(NamedTuple):
     # (step) → the updates to do once `step` environment steps have been made; runs on the host
     due: Callable[[int], tuple[Update, ...]]
     form: Form
+    # (state, name) → state; the strategy's turn
+    turn: Callable[..., Any]
+    # (state, memory, seen) → state; None: the strategy does not listen
+    hears: Callable[..., Any] | None = None
 
 
 class OnPolicy(NamedTuple):

@@ -34,7 +34,7 @@ def noisy(view, eps) -> Nudge:
 def test_parameters_that_are_trained_with_the_actor():
     shape = (HP.hidden[-1], cells.SPEC.action_size)
     strategy = Strategy(
-        joint=lambda key, net: {"sigma": jnp.full(shape, 0.5)},
+        joint=lambda key, hyper, net: {"sigma": jnp.full(shape, 0.5)},
         draw=lambda key: random.normal(key, shape),
         behave=lambda state, memory, view, obs, noise, warmup: (memory, noisy(view, noise)),
         expect=lambda state, view, obs, key, role: noisy(view, random.normal(key, shape)),

@@ -55,6 +55,13 @@ class State(NamedTuple):
     extra: Any  # what only this algorithm keeps
 
 
+LEARNED = (
+    *("actor", "critics", "target_actor", "target_critics"),
+    *("actor_optimiser", "critic_optimiser", "extra"),
+)
+"""Fields of the state that updates move, apart from the strategy's."""
+
+
 class Noise(NamedTuple):
     warmup: Array  # (1, action) uniform in −1 … 1
     policy: Any  # what Core.sample takes
@@ -112,6 +119,7 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
         init=lambda key, outputs: networks.init(key, spec.observation_size, hp.hidden, outputs),
         apply=networks.apply,
         outputs=spec.action_size,
+        warmup=hp.warmup,
     )
 
 

@@ -279,7 +279,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
 
     def greedy(state: State) -> Nudge:
         """Without context: it is 0 in evaluation, so the weights that read it can be left out."""
-        nudge = strategy.greedy(state.actor)
+        nudge = strategy.greedy(state.strategy, state.actor)
         net = {name: layer for name, layer in nudge.net.items() if name != "log_std"}
         weight = net["layer0"]["weight"][..., : spec.observation_size, :]
         return nudge._replace(net={**net, "layer0": {**net["layer0"], "weight": weight}})
