@@ -7,5 +7,9 @@ STRATEGIES = {
     "noisynet": "learned noise on the last layer's weights",
     "psne": "noise on all parameters, adapted to a distance of actions",
     "coherent": "noise on the last layer's weights that wanders slowly",
+    "meta": "a teacher that acts in turn and is paid by what the student learned from it",
     "discover": "a learned direction towards large TD error",
 }
+
+ONLY = {"meta": ("ddpg",)}
+"""Strategies that exist for some algorithms alone; all others exist for all."""
