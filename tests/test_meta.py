@@ -1,7 +1,6 @@
 """Meta-policy gradient: who acts when, what a lesson is worth, and what is left of a trial."""
 
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from discover_rl import agent as agents
 from discover_rl import training
 from discover_rl.algorithms import core, ddpg
 from discover_rl.strategies import STRATEGIES, meta
-from discover_rl.types import Seen, Turn, Update, View
+from discover_rl.types import Nudge, Seen, Turn, Update, View
 from tests import cells
 from tests.trainings import assert_same_files, runs_of, stop_at
 
@@ -155,153 +154,6 @@ def test_a_lesson_is_written_down_while_the_teacher_acts():
         assert not np.any(listened([(1, False)] * 2, phase=phase).lesson.obs)
 
 
-# The teacher's step
-
-
-def tried(reward: float, own=None, seed: int = 0, **settings):
-    """The strategy's state after a lesson of this worth, and the lesson."""
-    strategy, _, state = wed(teacher_steps=5, **settings)
-    own = own or state.strategy
-    keys = random.split(random.key(seed))
-    lesson = meta.Lesson(random.normal(keys[0], (5, 3)), random.normal(keys[1], (5, 2)))
-    own = own._replace(
-        lesson=lesson, before=jnp.asarray(2.0), gained=2.0 + jnp.asarray(reward, jnp.float32)
-    )
-    turn = jax.jit(lambda own: strategy.turn(own, view_of(state), "tried")[0])
-    return turn(own), lesson
-
-
-def gradient(after, before=None):
-    """What Adam was given, from its first moment, which starts at 0."""
-    new = after.optimiser[1][0].mu
-    if before is None:
-        return jax.tree.map(lambda leaf: leaf / 0.1, new)
-    return jax.tree.map(lambda x, y: (x - 0.9 * y) / 0.1, new, before.optimiser[1][0].mu)
-
-
-def likelihood(teacher, lesson) -> float:
-    """Mean log N(a; tanh f(s), σ²), in NumPy, to double precision."""
-    x, net = (
-        np.asarray(lesson.obs, float),
-        jax.tree.map(lambda leaf: np.asarray(leaf, float), teacher),
-    )
-    for name in ("layer0", "layer1"):
-        x = np.maximum(x @ net["net"][name]["weight"] + net["net"][name]["bias"], 0)
-    mean = np.tanh(x @ net["net"]["head"]["weight"] + net["net"]["head"]["bias"])
-    z = (np.asarray(lesson.raw, float) - mean) / np.exp(net["log_sigma"])
-    return float((-0.5 * z**2 - net["log_sigma"] - 0.5 * math.log(2 * math.pi)).sum(-1).mean())
-
-
-@pytest.mark.parametrize("reward", [3.0, -0.5])
-def test_the_gradient_is_that_of_the_likelihood_times_the_reward(reward):
-    after, lesson = tried(reward, max_norm=1e9)
-    teacher = jax.tree.map(
-        lambda leaf: np.asarray(leaf, float), wed(teacher_steps=5)[2].strategy.teacher
-    )
-    leaves, shape = jax.tree.flatten(teacher)
-    found = jax.tree.leaves(gradient(after))
-    generator, step = np.random.default_rng(0), 1e-6
-    for number, leaf in enumerate(leaves):
-        for place in generator.choice(leaf.size, min(6, leaf.size), replace=False):
-            values = []
-            for sign in (1, -1):
-                moved = [it.copy() for it in leaves]
-                moved[number].flat[place] += sign * step
-                values.append(likelihood(jax.tree.unflatten(shape, moved), lesson))
-            slope = -reward * (values[0] - values[1]) / (2 * step)  # Adam descends
-            assert found[number].ravel()[place] == pytest.approx(slope, rel=1e-3, abs=1e-4)
-
-
-def test_a_lesson_worth_nothing_moves_nothing_even_with_momentum():
-    start = wed(teacher_steps=5)[2].strategy
-    after, _ = tried(0.0)
-    cells.assert_same(after.teacher, start.teacher)
-    moved, _ = tried(1.0, after)
-    still, _ = tried(0.0, moved)
-    cells.assert_same((still.teacher, still.optimiser), (moved.teacher, moved.optimiser))
-    assert float(still.rewards.seen[()]) == 3.0
-
-
-def test_the_sign_of_the_reward_is_the_direction():
-    start = wed(teacher_steps=5)[2].strategy.teacher
-    steps = [
-        jax.tree.map(lambda new, old: new - old, tried(reward)[0].teacher, start)
-        for reward in (2.0, -2.0)
-    ]
-    cells.assert_close(steps[0], jax.tree.map(lambda leaf: -leaf, steps[1]), 1e-6)
-    assert np.abs(steps[0]["log_sigma"]).min() > 0
-    _, lesson = tried(2.0)
-    better = jax.tree.map(lambda old, by: np.asarray(old) + 0.1 * np.asarray(by), start, steps[0])
-    assert likelihood(better, lesson) > likelihood(start, lesson)
-
-
-def test_rewards_are_scaled_by_their_running_deviation_from_the_second_on():
-    one, _ = tried(4.0, max_norm=1e9)
-    two, _ = tried(-2.0, one, seed=1, max_norm=1e9)
-    plain = one._replace(rewards=wed(teacher_steps=5)[2].strategy.rewards)
-    bare, _ = tried(-2.0, plain, seed=1, max_norm=1e9)  # as if it were the first
-    scaled = jax.tree.map(lambda leaf: leaf / 3.0, gradient(bare, one))  # of 4 and −2
-    cells.assert_close(gradient(two, one), scaled, 1e-4)
-    same, _ = tried(4.0, one, seed=1, max_norm=1e9)  # no deviation: not scaled
-    cells.assert_close(
-        gradient(same, one), jax.tree.map(lambda leaf: -2 * leaf, gradient(bare, one)), 1e-3
-    )
-
-
-def test_gradients_are_cut_by_their_norm_and_sigma_has_a_floor():
-    after, _ = tried(1e4, max_norm=0.5)
-    norm = math.sqrt(sum(float((leaf**2).sum()) for leaf in jax.tree.leaves(gradient(after))))
-    assert norm == pytest.approx(0.5, rel=1e-4)
-    # Actions nearer to the mean than σ: a smaller σ makes them likelier.
-    strategy, _, state = wed(teacher_steps=5, lr=2.0)
-    near = core.policy(meta.Nudge(state.strategy.teacher["net"]), state.strategy.lesson.obs)
-    own = state.strategy._replace(
-        lesson=state.strategy.lesson._replace(raw=near), gained=jnp.asarray(1.0)
-    )
-    after, _ = strategy.turn(own, view_of(state), "tried")
-    np.testing.assert_allclose(np.exp(after.teacher["log_sigma"]), 0.05, rtol=1e-6)
-
-
-def test_where_positive_actions_teach_the_teacher_comes_to_prefer_them():
-    """A student that every lesson moves by its share of positive actions, less a half."""
-    hyper = meta.Hyper(teacher_steps=8, student_steps=1, lr=1e-2)
-    strategy = meta.make(cells.SPEC, hyper, ddpg.blueprint(cells.SPEC, HP))
-    obs = jnp.ones((1, 3))
-
-    def played(own, view, key, steps, reward):
-        def step(own, noise):
-            memory, _ = strategy.behave(own, None, view, obs, noise, False)
-            own = strategy.hears(own, memory, Seen(reward, False, False, obs[0], obs[0]))
-            return own, memory.raw[0]
-
-        noise = jax.vmap(strategy.draw)(random.split(key, steps))
-        return jax.lax.scan(step, own, noise)
-
-    @jax.jit
-    def run(key):
-        start, key = random.split(key)
-        net = {"net": ddpg.blueprint(cells.SPEC, HP).init(start, 2), "joint": {}}
-        view = View(net, core.policy, core.features, None, student=jnp.zeros(()))
-        own = strategy.init(start, hyper, view)
-
-        def iteration(own, key):
-            keys, student = random.split(key, 3), jnp.zeros(())
-            own, _ = played(own, view, keys[0], 1, student)
-            own, student = strategy.turn(own, view._replace(student=student), "measured")
-            own, first = played(own, view, keys[1], 8, 0.0)
-            own, student = strategy.turn(own, view._replace(student=student), "lesson")
-            tried = student + (first > 0).mean() - 0.5
-            own, _ = played(own, view, keys[2], 1, tried)
-            own, student = strategy.turn(own, view._replace(student=tried), "tried")
-            return own, ((first > 0).mean(), student)
-
-        return jax.lax.scan(iteration, own, random.split(key, 150))[1]
-
-    positive, student = jax.vmap(run)(random.split(random.key(0), 8))
-    assert not np.any(student)  # every trial is taken back
-    assert np.asarray(positive[:, -20:]).mean() > 0.9 > np.asarray(positive[:, :20]).mean() + 0.1
-
-
 # The whole agent
 
 
@@ -334,7 +186,7 @@ def test_the_teacher_acts_in_its_phase_alone(clone):
         assert learner.strategy.phase.tolist() == [meta.TEACH if teaches else ANY[step]] * 2
         net = learner.strategy.teacher["net"] if teaches else learner.actor["net"]
         memory = states[step].memory
-        bare = core.policy(meta.Nudge(net), jnp.asarray(memory.obs[:, None]))[:, 0]
+        bare = core.policy(Nudge(net), jnp.asarray(memory.obs[:, None]))[:, 0]
         np.testing.assert_allclose(action.bare, bare, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(action.executed, np.clip(memory.raw, -1, 1))
         assert np.array_equal(action.bare, action.executed) == (not teaches)
