@@ -136,7 +136,7 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         # Whatever the phase, what the algorithm would have done in so many steps up to here.
         iteration = sum(lengths.values()) - (0 if clone else measuring)
         owed = tuple(itertools.chain(*(due(it) for it in range(step - iteration + 1, step + 1))))
-        # Rounds may be further apart than that.
+        # Rounds may be further apart than that, and a trial without updates would try nothing.
         endless = itertools.cycle(owed or (Update(),))
         if name == "lesson":
             first = itertools.islice(endless, settings.trial_updates)
