@@ -20,7 +20,11 @@ import numpy as np
 from jax import random
 
 from discover_rl import replay
-from discover_rl.types import Action, Algorithm, Array, Losses, Net, Seen, Spec, Strategy, Update
+from discover_rl.interfaces import Algorithm, Strategy
+from discover_rl.types import Action, Array, Losses, Net, Seen, Spec, Turn, Update
+
+Sequel = tuple[Update | Turn, ...]
+"""What follows an environment step, in order."""
 
 
 class Stream(enum.IntEnum):
@@ -104,9 +108,9 @@ class Agent:
         """The state where ticks want it: on the device."""
         return jax.device_put(state)
 
-    def due(self, step: int) -> tuple[Update, ...]:
-        """The updates to do once `step` environment steps have been made."""
-        return self.strategy.plan(step, self.algorithm.due(step))
+    def due(self, step: int) -> Sequel:
+        """What to do once `step` environment steps have been made."""
+        return self.strategy.plan(step, self.algorithm.due)
 
     def like(self, *begin: Any) -> State:
         """What has a state's shapes; the arguments are those of `init`."""
@@ -118,7 +122,8 @@ class Agent:
         """Act and learn on, no further than `until` and no longer than all goes well."""
         executed, bad = jax.device_get(state.action.executed), np.full(len(alive), -1)
         for upto in range(step + 1, min(until, step + CHUNK) + 1):
-            state, reply = self.tick(state, lanes.step(executed, alive), upto)
+            seen = lanes.step(executed, alive, self.strategy.cuts(upto))
+            state, reply = self.tick(state, seen, upto)
             step = upto
             executed, bad = jax.device_get(reply)
             if (bad[alive] >= 0).any():
@@ -132,10 +137,11 @@ class Agent:
 
     def nets(self, state: State) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
-        return jax.device_get(self.algorithm.greedy(state.learner).net)
+        greedy = jax.vmap(lambda learner: self.algorithm.greedy(learner).net)
+        return jax.device_get(greedy(state.learner))
 
-    def _compiled_tick(self, updates: tuple[Update, ...]) -> Any:
-        tick = functools.partial(self._tick, updates)
+    def _compiled_tick(self, sequel: Sequel) -> Any:
+        tick = functools.partial(self._tick, sequel)
         return jax.jit(jax.vmap(tick, in_axes=(0, 0, None)), donate_argnums=0)
 
     # From here on: one lane.
@@ -158,16 +164,17 @@ class Agent:
         buffer = replay.enter(state.replay, obs, fresh)
         return State(state.seed, learner, memory, buffer, action)
 
-    def _tick(
-        self, updates: tuple[Update, ...], state: State, seen: Seen, step: Array
-    ) -> tuple[State, Reply]:
+    def _tick(self, sequel: Sequel, state: State, seen: Seen, step: Array) -> tuple[State, Reply]:
         keys = streams(state.seed, step)
+        if self.algorithm.hears is not None:
+            heard = self.algorithm.hears(state.learner, state.memory, seen)
+            state = state._replace(learner=heard)
         buffer = replay.insert(state.replay, state.action, seen)
         learner, memory = state.learner, self._begin(state, seen.ended, keys)
         losses = Losses()
-        if updates:
+        if sequel:
             progress = step / self.steps
-            learner, losses = self._learn(updates, learner, buffer, keys[Stream.LEARN], progress)
+            learner, losses = self._learn(sequel, learner, buffer, keys[Stream.LEARN], progress)
         learner, memory, action = self._act(learner, memory, seen.obs, keys, step)
         watched = (seen.next_obs, seen.reward, *losses, action.executed)
         finite = jnp.stack([jnp.isfinite(jnp.asarray(value)).all() for value in watched])
@@ -175,13 +182,13 @@ class Agent:
         return State(state.seed, learner, memory, buffer, action), Reply(action.executed, bad)
 
     def _learn(
-        self, updates: tuple[Update, ...], learner: Any, buffer: replay.Replay, key: Any, progress
+        self, sequel: Sequel, learner: Any, buffer: replay.Replay, key: Any, progress: Any
     ) -> tuple[Any, Losses]:
         """One update after the other; what repeats is a loop in the program, not a longer one."""
-        keys = random.split(key, (len(updates), 2))
+        keys = random.split(key, (len(sequel), 2))
         losses = Losses()
         done = 0
-        for pattern, times in repeats(updates):
+        for pattern, times in repeats(sequel):
             upto = done + times * len(pattern)
             rounds = keys[done:upto].reshape(times, len(pattern), 2)
             done = upto
@@ -189,6 +196,9 @@ class Agent:
             def play(learner: Any, keys: Any, pattern=pattern) -> tuple[Any, Losses]:
                 losses = Losses()
                 for update, (sample_key, learn_key) in zip(pattern, keys, strict=True):
+                    if isinstance(update, Turn):
+                        learner = self.algorithm.turn(learner, update.name)
+                        continue
                     batch = replay.sample(buffer, sample_key, self.batch_size, update.recent)
                     learner, losses = self.algorithm.learn(
                         learner, batch, learn_key, update, progress
@@ -233,20 +243,20 @@ def streams(seed: Array, step: Array | int) -> Any:
     return random.split(random.fold_in(random.key(seed), step), len(Stream))
 
 
-def repeats(updates: tuple[Update, ...]) -> list[tuple[tuple[Update, ...], int]]:
+def repeats(sequel: Sequel) -> list[tuple[Sequel, int]]:
     """The sequence as patterns and how often each comes in a row: abababcc → (ab, 3), (c, 2)."""
     parts = []
-    while updates:
-        best, times = updates[:1], 1
-        for length in range(1, len(updates) // 2 + 1):
-            pattern = updates[:length]
+    while sequel:
+        best, times = sequel[:1], 1
+        for length in range(1, len(sequel) // 2 + 1):
+            pattern = sequel[:length]
             count = 1
-            while updates[count * length : (count + 1) * length] == pattern:
+            while sequel[count * length : (count + 1) * length] == pattern:
                 count += 1
             if count > 1 and count * length > times * len(best):
                 best, times = pattern, count
         parts.append((best, times))
-        updates = updates[times * len(best) :]
+        sequel = sequel[times * len(best) :]
     return parts
 
 

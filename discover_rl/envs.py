@@ -108,8 +108,12 @@ class DelayedReward(gymnasium.Wrapper):
         self._steps += 1
         if self._steps % self.period and not (terminated or truncated):
             return obs, 0.0, terminated, truncated, info
+        return obs, self.settle(), terminated, truncated, info
+
+    def settle(self) -> float:
+        """What is owed, paid now: a period is over, or the episode is."""
         paid, self._owed = self._owed, 0.0
-        return obs, paid, terminated, truncated, info
+        return paid
 
 
 def spec_of(env: gymnasium.Env) -> Spec:
@@ -169,27 +173,35 @@ class Lanes:
         self._digest[env] = 0
         self.obs[env] = self._observe(env, raw, 0.0)
 
-    def step(self, actions: np.ndarray, alive: np.ndarray) -> Seen:
-        """Act in every living lane, of one environment each; the others answer zeros."""
+    def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
+        """Act in every living lane, of one environment each; the others answer zeros.
+
+        With `cut`, episodes that would go on are truncated here.
+        """
         lanes, next_obs = len(self.envs), np.zeros_like(self.obs)
         reward = np.zeros(lanes, np.float32)
         terminated, ended = np.zeros(lanes, bool), np.zeros(lanes, bool)
         for lane in np.flatnonzero(alive).tolist():
             reward[lane], terminated[lane], ended[lane], next_obs[lane], _ = self.act(
-                lane, actions[lane]
+                lane, actions[lane], cut
             )
         # A copy, because the device may still be reading when the next step writes.
         return Seen(reward, terminated, ended, next_obs, self.obs.copy())
 
-    def act(self, env: int, action: np.ndarray) -> Seen:
+    def act(self, env: int, action: np.ndarray, cut: bool = False) -> Seen:
         """One step of one environment."""
-        raw, reward, done, cut, _ = self.envs[env].step(self.spec.to_box(action))
+        here = self.envs[env]
+        raw, reward, done, limit, _ = here.step(self.spec.to_box(action))
         self._actions[env].append(action)
         obs = next_obs = self._observe(env, raw, reward)
-        if done or cut:
+        if done or limit or cut:
+            if cut and isinstance(here, DelayedReward):
+                reward = float(reward) + here.settle()
             self.begin(env)
             obs = self.obs[env].copy()
-            return Seen(float(reward), bool(done or self.limit_terminates), True, next_obs, obs)
+            # A limit of the task's may count as termination; a cut from outside never does.
+            terminated = bool(done or (limit and self.limit_terminates))
+            return Seen(float(reward), terminated, True, next_obs, obs)
         self.obs[env] = obs
         return Seen(float(reward), False, False, next_obs, obs)
 

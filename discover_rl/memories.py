@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from discover_rl.types import Strategy
+from discover_rl.interfaces import Strategy
 
 
 class Memories:

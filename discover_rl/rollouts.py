@@ -19,11 +19,12 @@ import numpy as np
 
 from discover_rl import memories, running
 from discover_rl.agent import Bad, Stream, broken, lane_of, stacked, streams, wed
+from discover_rl.interfaces import OnPolicy
 from discover_rl.memories import Memories
 from discover_rl.networks import standardise
 from discover_rl.noise import Blocks
 from discover_rl.running import Running
-from discover_rl.types import Array, Net, Nudge, OnPolicy, Rollout, Spec
+from discover_rl.types import Array, Net, Nudge, Rollout, Spec
 
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""

@@ -8,13 +8,24 @@ import numpy as np
 
 from discover_rl.agent import Agent, stack
 from discover_rl.algorithms import ON_POLICY
+from discover_rl.config import pairs
+from discover_rl.interfaces import Algorithm
 from discover_rl.rollouts import RolloutAgent
-from discover_rl.types import Algorithm, Batch, Seen, Spec, Update
+from discover_rl.types import Batch, Seen, Spec, Update
 
 SPEC = Spec((3,), (2,), (-1.0, -1.0), (1.0, 1.0))
 STEPS = 1000  # how long their runs are said to be
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 8, "warmup": 4, "replay_size": 64}
 SHORT: dict[str, Any] = {"hidden": (16, 16), "horizon": 6, "minibatches": 2, "epochs": 2}
+# Strategies that would sleep through a few steps.
+AWAKE: dict[str, dict[str, Any]] = {
+    "meta": {"teacher_steps": 3, "trial_updates": 2, "student_steps": 2},
+}
+
+
+def strategies_of(algorithm: str) -> list[str]:
+    """Those that exist for an algorithm."""
+    return [strategy for name, strategy in pairs() if name == algorithm]
 
 
 def hypers(algorithm: str, strategy: str, **settings: Any):
@@ -24,7 +35,7 @@ def hypers(algorithm: str, strategy: str, **settings: Any):
     theirs = {k[9:]: v for k, v in settings.items() if k.startswith("strategy_")}
     ours = {k: v for k, v in settings.items() if not k.startswith("strategy_")}
     small = SHORT if algorithm in ON_POLICY else SMALL
-    return module.Hyper(**{**small, **ours}), tactics.Hyper(**theirs)
+    return module.Hyper(**{**small, **ours}), tactics.Hyper(**{**AWAKE.get(strategy, {}), **theirs})
 
 
 def build(algorithm: str = "td3", strategy: str = "discover", **settings: Any) -> Any:
@@ -37,9 +48,12 @@ def made(algorithm: str, strategy: str, hyper: Any, strategy_hyper: Any) -> Any:
 
 
 def learner(algorithm: Algorithm) -> Any:
-    """(state, batch, key, actor) → (state, losses): an update at the start of a run, compiled."""
+    """(state, batch, key, actor) → (state, losses): an update at the start of a run, compiled. The
+    strategy steps when the actor does, or as told after that."""
     learn = jax.jit(algorithm.learn, static_argnums=3)
-    return lambda state, batch, key, actor: learn(state, batch, key, Update(actor, actor), 0.0)
+    return lambda state, batch, key, actor, own=None: learn(
+        state, batch, key, Update(actor, actor, actor if own is None else own), 0.0
+    )
 
 
 def begin(agent: Any, seeds, hyper, strategy_hyper, obs=None):
@@ -79,8 +93,8 @@ class Answers:
         self.steps = [start] * len(self.seeds)
         self.actions: list[list[np.ndarray]] = [[] for _ in self.seeds]
 
-    def step(self, actions: np.ndarray, alive: np.ndarray) -> Seen:
-        del actions, alive
+    def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
+        del actions, alive, cut
         self.steps = [step + 1 for step in self.steps]
         return self.spoil(seen(self.seeds, self.steps[0]), self.steps[0])
 

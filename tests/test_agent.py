@@ -6,10 +6,10 @@ import pytest
 
 from discover_rl import agent as agents
 from discover_rl.agent import repeats
-from discover_rl.types import Update
+from discover_rl.types import Turn, Update
 from tests import cells
 
-A, B, C = Update(False, False), Update(True, True), Update(recent=5)
+A, B, C, T = Update(False, False), Update(True, True), Update(recent=5), Turn("mine")
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,7 @@ A, B, C = Update(False, False), Update(True, True), Update(recent=5)
         ((A, B) * 32, [((A, B), 32)]),
         ((A,) * 3 + (B,) * 50, [((A,), 3), ((B,), 50)]),
         ((A, B, B, A, C, C), [((A,), 1), ((B,), 2), ((A,), 1), ((C,), 2)]),
+        ((T, *(B,) * 50, T), [((T,), 1), ((B,), 50), ((T,), 1)]),
     ],
 )
 def test_what_repeats_is_found(updates, parts):

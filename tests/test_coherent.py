@@ -9,8 +9,9 @@ import pytest
 from jax import random
 
 from discover_rl.algorithms import sac, td3
+from discover_rl.interfaces import View
 from discover_rl.strategies import coherent
-from discover_rl.types import Nudge, View
+from discover_rl.types import Nudge
 from tests import cells
 
 

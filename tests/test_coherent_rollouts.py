@@ -12,9 +12,10 @@ from scipy.stats import multivariate_normal, norm
 from discover_rl.algorithms import likelihood, ppo
 from discover_rl.algorithms.likelihood import Piece
 from discover_rl.algorithms.onpolicy import features, policy
+from discover_rl.interfaces import View
 from discover_rl.strategies import coherent
 from discover_rl.strategies.coherent import JITTER, Belief, sequential, unknowing
-from discover_rl.types import Nudge, View
+from discover_rl.types import Nudge
 from tests import cells
 from tests.test_onpolicy import learner, rollout
 

@@ -9,9 +9,10 @@ from jax import random
 from discover_rl import networks
 from discover_rl.algorithms import ddpg
 from discover_rl.equations import deviation, no_moments, observe
+from discover_rl.interfaces import Strategy
 from discover_rl.policy import Policy
 from discover_rl.strategies import discover, none
-from discover_rl.types import Form, Nudge, Strategy, Update
+from discover_rl.types import Form, Nudge, Update
 from tests import cells
 from tests.reference import Adam, backward, forward, layers, tanh_slopes
 

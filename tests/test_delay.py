@@ -174,6 +174,13 @@ def test_lanes_pay_late_and_each_on_its_own(task):
     assert [bool(it.ended[1]) for it in then].index(True) == 6
 
 
+def test_an_episode_that_is_cut_off_pays_what_it_owes():
+    lanes = begun("Meter-v0", [4], reward_delay=3)
+    still, one = np.zeros((1, 1), np.float32), np.ones(1, bool)
+    paid = [float(lanes.step(still, one, step in (5, 8)).reward[0]) for step in range(1, 10)]
+    assert paid == [0, 0, 7, 0, 8 + 16, 0, 0, 7, 0]
+
+
 @pytest.mark.parametrize(
     ("task", "period", "steps"), [("BipedalWalker-v3", 7, 500), ("Pendulum-v1", 7, 450)]
 )

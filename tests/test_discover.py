@@ -12,8 +12,8 @@ from jax import random
 from discover_rl import networks, replay
 from discover_rl.algorithms import td3
 from discover_rl.algorithms.core import features, policy, squared_error
+from discover_rl.interfaces import View
 from discover_rl.strategies import discover
-from discover_rl.types import View
 from tests import cells
 from tests.reference import Reference, layers
 
@@ -185,8 +185,13 @@ def test_which_explorer_is_in_the_target(switches, uses_target, uses_online):
 
 
 def test_without_delay_the_explorer_steps_with_every_critic_step():
-    _, state, learn = learner(delayed=False)
-    after, losses = learn(state, cells.batch(), random.key(0), False)
+    algorithm, state, learn = learner(delayed=False)
+    updates = [update for step in range(5, 9) for update in algorithm.due(step)]
+    assert [(update.actor, update.strategy) for update in updates] == [
+        (False, True),
+        (True, True),
+    ] * 2
+    after, losses = learn(state, cells.batch(), random.key(0), False, True)
     assert float(losses.strategy) < 0
     moved = np.abs(
         after.strategy.explorer["head"]["weight"] - state.strategy.explorer["head"]["weight"]

@@ -166,6 +166,38 @@ def test_closing_closes_every_environment():
     assert [env.unwrapped.closed for env in lanes.envs] == [1, 1]
 
 
+@pytest.mark.parametrize("task", ["Terminates-v0", "Truncates-v0"])
+def test_a_cut_is_a_truncation_and_a_new_episode_follows(task):
+    lanes = begun(task, (3, 4))
+    lanes.limit_terminates = True  # which is about the task's own limit
+    still, both = np.zeros((2, 2), np.float32), np.ones(2, bool)
+    lanes.step(still, both)
+    cut = lanes.step(still, both, cut=True)
+    assert cut.ended.tolist() == [True, True]
+    assert cut.terminated.tolist() == [False, False]
+    np.testing.assert_array_equal(cut.next_obs[:, 1], [2, 2])  # where it was cut
+    np.testing.assert_array_equal(cut.obs[:, 0], [start_of(3, 1), start_of(4, 1)])
+    for _ in range(2):
+        assert not lanes.step(still, both).ended.any()
+    # Where the episode ends anyway, a cut changes nothing.
+    end = lanes.step(still, both, cut=True)
+    assert end.ended.tolist() == end.terminated.tolist() == [True, True]
+    np.testing.assert_array_equal(end.obs[:, 0], [start_of(3, 2), start_of(4, 2)])
+
+
+def test_an_episode_after_a_cut_is_had_again():
+    lanes = begun("Terminates-v0")
+    acting(lanes, 2)
+    lanes.step(np.zeros((1, 2), np.float32), ONE, cut=True)
+    lanes.step(np.full((1, 2), 0.3, np.float32), ONE, cut=True)
+    seen = lanes.step(np.full((1, 2), 0.7, np.float32), ONE)
+    (episode,) = lanes.episodes(0)
+    assert (episode.number, len(episode.actions)) == (2, 1)
+    again = Lanes("Terminates-v0", [0])
+    assert again.restore(0, episode)
+    np.testing.assert_array_equal(again.obs, seen.obs)
+
+
 # To have an episode again
 
 

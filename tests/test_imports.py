@@ -9,7 +9,7 @@ HERE = Path(discover_rl.__file__).parent
 # Each room may import itself and the rooms before it in this list, and no others of ours.
 ORDER = [
     ["_version", "types"],
-    ["hyper", "networks", "equations", "replay", "running", "provenance"],
+    ["interfaces", "hyper", "networks", "equations", "replay", "running", "provenance"],
     ["policy", "algorithms", "strategies"],
     ["agent", "config", "envs", "store"],
     ["memories", "noise"],
@@ -21,7 +21,17 @@ ORDER = [
     ["api"],
     ["cli"],
 ]
-PURE = ["types", "hyper", "networks", "equations", "replay", "algorithms", "strategies", "agent"]
+PURE = [
+    "types",
+    "interfaces",
+    "hyper",
+    "networks",
+    "equations",
+    "replay",
+    "algorithms",
+    "strategies",
+    "agent",
+]
 
 
 def room(path: Path) -> str:

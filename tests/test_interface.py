@@ -12,8 +12,9 @@ from jax import random
 
 from discover_rl import networks
 from discover_rl.algorithms import td3
+from discover_rl.interfaces import Strategy
 from discover_rl.strategies import none
-from discover_rl.types import Nudge, Strategy, Update
+from discover_rl.types import Nudge, Turn, Update
 from tests import cells
 
 HP = td3.Hyper(**cells.SMALL, actor_lr=1e-2)
@@ -108,6 +109,34 @@ def test_context_widens_the_actor_and_reaches_it():
     after, _ = cells.learner(algorithm)(state, cells.batch(), random.key(0), True)
     moved = after.actor["net"]["layer0"]["weight"] - state.actor["net"]["layer0"]["weight"]
     assert np.abs(moved[3:]).max() > 0
+
+
+def test_turns_between_updates_and_an_ear_for_rewards():
+    """A student is saved, makes two updates and is put back; the rewards on the way are summed."""
+    made = (Turn("save"), Update(), Update(), Turn("back"), Update(actor=False))
+    agent = cells.build(strategy="none", warmup=0)
+
+    def turn(state, view, name):
+        if name == "save":
+            return {**state, "saved": view.student}, view.student
+        return state, state["saved"]
+
+    agent.strategy = Strategy(
+        init=lambda key, hyper, view: {"saved": view.student, "sum": jnp.zeros(())},
+        hears=lambda state, memory, seen: {**state, "sum": state["sum"] + seen.reward},
+        plan=lambda step, due: made if step == 3 else (),
+        turn=turn,
+    )
+    agent.algorithm = td3.make(cells.SPEC, HP, agent.strategy)
+    seeds = [5]
+    state = cells.begin(agent, seeds, HP, none.Hyper())
+    rewards = [cells.seen(seeds, step).reward[0] for step in (1, 2, 3)]
+    before = jax.device_get(state.learner)
+    state, _ = cells.run(agent, state, seeds, 3)
+    after = jax.device_get(state.learner)
+    np.testing.assert_allclose(after.strategy["sum"], [sum(rewards)], rtol=1e-6)
+    cells.assert_same((after.actor, after.actor_optimiser), (before.actor, before.actor_optimiser))
+    assert after.critic_optimiser[0].count.tolist() == [1]
 
 
 def test_a_schedule_of_its_own():

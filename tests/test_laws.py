@@ -1,7 +1,6 @@
 """Laws that every algorithm obeys with every strategy. A new member is tested by registering it."""
 
 import functools
-import itertools
 
 import jax
 import numpy as np
@@ -17,12 +16,12 @@ from tests import cells
 SAMPLE = [
     *[("ddpg", "ou"), ("sac", "discover"), ("td3", "gaussian"), ("td3", "none")],
     *[("ppo", "discover"), ("a2c", "none")],
-    *[("td3", "noisynet"), ("sac", "coherent"), ("ddpg", "psne")],
+    *[("td3", "noisynet"), ("sac", "coherent"), ("ddpg", "psne"), ("ddpg", "meta")],
     *[("a2c", "noisynet"), ("ppo", "coherent"), ("ppo", "psne")],
 ]
 CELLS = [
     pytest.param(cell, marks=[] if cell in SAMPLE else [pytest.mark.slow], id="-".join(cell))
-    for cell in itertools.product(ALGORITHMS, STRATEGIES)
+    for cell in ((name, other) for name in ALGORITHMS for other in cells.strategies_of(name))
 ]
 SEEDS = [5, 1, 8]
 LANES = len(SEEDS)

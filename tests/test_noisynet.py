@@ -10,8 +10,8 @@ from jax import random
 
 from discover_rl import networks
 from discover_rl.algorithms import td3
+from discover_rl.interfaces import View
 from discover_rl.strategies import noisynet
-from discover_rl.types import View
 from tests import cells
 
 HP = td3.Hyper(**cells.SMALL)

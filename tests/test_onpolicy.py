@@ -11,8 +11,9 @@ from jax import random
 from discover_rl import networks
 from discover_rl.algorithms import a2c, likelihood, ppo
 from discover_rl.equations import advantages, gaussian_log_prob
+from discover_rl.interfaces import Strategy
 from discover_rl.strategies import discover, none
-from discover_rl.types import Rollout, Strategy
+from discover_rl.types import Rollout
 from tests import cells, reference
 from tests.reference_onpolicy import OnPolicy
 

@@ -7,8 +7,8 @@ import pytest
 from jax import random
 
 from discover_rl.agent import Stream, streams
+from discover_rl.interfaces import View
 from discover_rl.strategies import ou
-from discover_rl.types import View
 from tests import cells
 
 

@@ -15,7 +15,7 @@ from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.config import preset, resolve
 from discover_rl.envs import make
 from discover_rl.policy import load_policy
-from discover_rl.strategies import STRATEGIES
+from tests import cells
 from tests.conftest import drop_programs
 
 MUJOCO = (
@@ -82,13 +82,13 @@ def defaults_of(algorithm):
 def test_the_settings_are_the_papers(algorithm, task):
     kind = task.rpartition("-v")[0]
     expected = EVERYWHERE[algorithm] | HERE.get((algorithm, kind), {})
-    for strategy in STRATEGIES:
+    for strategy in cells.strategies_of(algorithm):
         assert settings_of(task, algorithm, strategy=strategy) == expected
 
 
 @pytest.mark.parametrize(("algorithm", "kind"), list(itertools.product(ALGORITHMS, MUJOCO)))
 def test_version_4_of_a_task_has_the_preset_of_version_5(algorithm, kind):
-    for strategy in STRATEGIES:
+    for strategy in cells.strategies_of(algorithm):
         older, newer = (preset(algorithm, f"{kind}-v{version}", strategy) for version in (4, 5))
         assert older == newer != {}
     assert settings_of(f"{kind}-v4", algorithm) == settings_of(f"{kind}-v5", algorithm)
@@ -173,7 +173,7 @@ def test_every_entry_says_where_it_is_from_and_whom_it_is_for(algorithm):
     for entry in entries_of(algorithm):
         assert entry.keys() <= {"source", "tasks", "strategies", "set"}
         assert entry["source"].strip()
-        strategies = entry.get("strategies", list(STRATEGIES))
+        strategies = entry.get("strategies", cells.strategies_of(algorithm))
         assert len(set(strategies)) == len(strategies)
         for strategy in strategies:
             theirs = importlib.import_module(f"discover_rl.strategies.{strategy}").Hyper
@@ -192,7 +192,8 @@ def test_every_line_of_a_preset_reaches_a_task(algorithm):
     decides: dict[tuple[str, str, str], int] = {}
     for number, entry in enumerate(entries):
         kinds = entry.get("tasks", [*(t.rpartition("-v")[0] for t in TASKS), "Any"])
-        for kind, strategy in itertools.product(kinds, entry.get("strategies", STRATEGIES)):
+        strategies = entry.get("strategies", cells.strategies_of(algorithm))
+        for kind, strategy in itertools.product(kinds, strategies):
             decides |= {(kind, strategy, name): number for name in entry["set"]}
     reaching = {(number, name) for (_, _, name), number in decides.items()}
     assert reaching == {(i, name) for i, entry in enumerate(entries) for name in entry["set"]}
@@ -223,10 +224,11 @@ class Early(training.Observer):
 
 
 def cell_of(number: int) -> tuple[str, str, str]:
-    """Every algorithm meets every strategy on three tasks."""
+    """Every algorithm meets every strategy it has on some task."""
     algorithm, task = CELLS[number]
     place = TASKS.index(task) + list(ALGORITHMS).index(algorithm)
-    return algorithm, task, list(STRATEGIES)[place % len(STRATEGIES)]
+    strategies = cells.strategies_of(algorithm)
+    return algorithm, task, strategies[place % len(strategies)]
 
 
 @pytest.fixture
@@ -249,6 +251,7 @@ def test_every_algorithm_trains_on_every_task_with_networks_of_the_real_size(
         rounds = 1 if settings["train_every"] > 1 else 6
         steps = 20 + rounds * settings["train_every"] + 1
         overrides |= {"warmup": 20}
+    overrides |= {f"strategy.{k}": v for k, v in cells.AWAKE.get(strategy, {}).items()}
     (run,) = config.resolve(task, algorithm, strategy, steps, 1, overrides)
     early = Early(tmp_path)
     (record,) = training.train([run], tmp_path, early).values()

@@ -10,8 +10,9 @@ from jax import random
 
 from discover_rl import networks
 from discover_rl.algorithms import td3
+from discover_rl.interfaces import Blueprint, View
 from discover_rl.strategies import psne
-from discover_rl.types import Batch, Blueprint, View
+from discover_rl.types import Batch
 from tests import cells
 
 HP = td3.Hyper(**cells.SMALL)

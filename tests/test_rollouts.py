@@ -10,8 +10,8 @@ from jax import random
 from discover_rl import networks, rollouts
 from discover_rl.agent import Bad, Stream, streams
 from discover_rl.algorithms import a2c
+from discover_rl.interfaces import Strategy
 from discover_rl.rollouts import RolloutAgent
-from discover_rl.types import Strategy
 from tests import cells
 
 HORIZON = 30

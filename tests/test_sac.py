@@ -9,8 +9,9 @@ from jax import random
 from discover_rl import networks
 from discover_rl.algorithms import sac
 from discover_rl.equations import squash
+from discover_rl.interfaces import Strategy
 from discover_rl.strategies import discover, gaussian, none
-from discover_rl.types import Nudge, Strategy, Update
+from discover_rl.types import Nudge, Update
 from tests import cells
 from tests.reference import Adam, backward, forward, layers, q, q_slopes, squashed, tanh_slopes
 

@@ -11,8 +11,9 @@ from discover_rl import networks
 from discover_rl.algorithms import td3
 from discover_rl.algorithms.core import State, squared_error
 from discover_rl.equations import polyak
+from discover_rl.interfaces import Strategy
 from discover_rl.strategies import none
-from discover_rl.types import Batch, Strategy, Update
+from discover_rl.types import Batch, Update
 from tests import cells
 from tests.reference import Reference, layers
 
@@ -166,7 +167,7 @@ def test_what_is_due():
     algorithm, _ = learner(warmup=4, delay=3)
     assert [algorithm.due(step) for step in (0, 4)] == [(), ()]
     assert [algorithm.due(step)[0] for step in range(5, 11)] == [
-        Update(actor, actor) for actor in (False, False, True, False, False, True)
+        Update(actor, actor, actor) for actor in (False, False, True, False, False, True)
     ]
 
 

@@ -13,7 +13,8 @@ import optax
 
 from discover_rl import networks
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Actor, Array, Blueprint, Form, Net, Nudge, Optimiser, Spec
+from discover_rl.interfaces import Blueprint
+from discover_rl.types import Actor, Array, Form, Net, Nudge, Optimiser, Spec
 
 FORM = Form(activation="relu", squash=True)
 
@@ -53,6 +54,13 @@ class State(NamedTuple):
     strategy: Any
     moments: Any  # equations.Moments of observations; () where they are not normalised
     extra: Any  # what only this algorithm keeps
+
+
+LEARNED = (
+    *("actor", "critics", "target_actor", "target_critics"),
+    *("actor_optimiser", "critic_optimiser", "extra"),
+)
+"""Fields of the state that updates move, apart from the strategy's."""
 
 
 class Noise(NamedTuple):
@@ -112,6 +120,7 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
         init=lambda key, outputs: networks.init(key, spec.observation_size, hp.hidden, outputs),
         apply=networks.apply,
         outputs=spec.action_size,
+        warmup=hp.warmup,
     )
 
 

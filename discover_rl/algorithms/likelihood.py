@@ -19,7 +19,8 @@ from jax import random
 
 from discover_rl import networks
 from discover_rl.equations import gaussian_log_prob
-from discover_rl.types import Array, Form, Net, Nudge, Rollout, Strategy, View
+from discover_rl.interfaces import Strategy, View
+from discover_rl.types import Array, Form, Net, Nudge, Rollout
 
 FORM = Form(activation="tanh", squash=False)
 TOGETHER = 256

@@ -23,6 +23,7 @@ from jax import random
 from discover_rl import networks
 from discover_rl.algorithms.core import (
     FORM,
+    LEARNED,
     Core,
     Hyper,
     Noise,
@@ -34,20 +35,8 @@ from discover_rl.algorithms.core import (
     squared_error,
 )
 from discover_rl.equations import deviation, no_moments, observe, polyak
-from discover_rl.types import (
-    Action,
-    Actor,
-    Algorithm,
-    Array,
-    Batch,
-    Losses,
-    Net,
-    Nudge,
-    Spec,
-    Strategy,
-    Update,
-    View,
-)
+from discover_rl.interfaces import Algorithm, Strategy, View
+from discover_rl.types import Action, Actor, Array, Batch, Losses, Net, Nudge, Seen, Spec, Update
 
 
 def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorithm:
@@ -61,6 +50,11 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
         shown = View(params, core.policy, features, optax.adam(hp.actor_lr))
         return shown if error is None else shown._replace(error=error)
 
+    def whole(state: State) -> View:
+        """A view with all that learning moves."""
+        student = {name: getattr(state, name) for name in LEARNED}
+        return view(state.hyper, state.actor)._replace(student=student)
+
     def init(key: Any, hp: Hyper, strategy_hyper: Any) -> State:
         actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
         inputs = spec.observation_size + strategy.context_size
@@ -68,7 +62,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
         net = networks.init(actor_key, inputs, hp.hidden, outputs, strategy.layer_norm)
         actor = {"net": net, "joint": strategy.joint(joint_key, strategy_hyper, net, None)}
         critics = jax.vmap(core.critic)(random.split(critic_key, core.critics))
-        return State(
+        state = State(
             hyper=hp,
             actor=actor,
             critics=critics,
@@ -76,13 +70,23 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
             target_critics=critics,
             actor_optimiser=optax.adam(hp.actor_lr).init(actor),
             critic_optimiser=core.critic_optimiser(hp).init(critics),
-            strategy=strategy.init(strategy_key, strategy_hyper, view(hp, actor)),
+            strategy=(),
             moments=no_moments(spec.observation_size) if core.normalise else (),
             extra=core.extra(hp),
         )
+        own = strategy.init(strategy_key, strategy_hyper, whole(state))
+        return state._replace(strategy=own)
 
     def begin(state: State, key: Any) -> Any:
         return strategy.begin(state.strategy, view(state.hyper, state.actor), key)
+
+    def hears(state: State, memory: Any, seen: Seen) -> State:
+        assert strategy.hears is not None
+        return state._replace(strategy=strategy.hears(state.strategy, memory, seen))
+
+    def turn(state: State, name: str) -> State:
+        own, student = strategy.turn(state.strategy, whole(state), name)
+        return state._replace(strategy=own, **student)
 
     def normalised(state: State, obs: Array) -> Array:
         if not core.normalise:
@@ -191,7 +195,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
         return told | core.report(state) | strategy.report(state.strategy, shown, batch)
 
     def greedy(state: State) -> Nudge:
-        nudge = strategy.greedy(state.actor)
+        nudge = strategy.greedy(state.strategy, state.actor)
         net = core.mean(nudge.net)
         if core.normalise:
             met = {"mean": state.moments.mean, "deviation": deviation(state.moments)}
@@ -213,4 +217,5 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
             for number in numbers
         )
 
-    return Algorithm(init, begin, draw, act, learn, report, greedy, due, FORM)
+    listens = hears if strategy.hears else None
+    return Algorithm(init, begin, draw, act, learn, report, greedy, due, FORM, turn, listens)

@@ -26,20 +26,8 @@ from discover_rl.algorithms.core import descend, faded
 from discover_rl.algorithms.likelihood import FORM, Sample, flat, mean_of, value_of
 from discover_rl.equations import advantages
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import (
-    Actor,
-    Array,
-    Blueprint,
-    Losses,
-    Net,
-    Nudge,
-    OnPolicy,
-    Optimiser,
-    Rollout,
-    Spec,
-    Strategy,
-    View,
-)
+from discover_rl.interfaces import Blueprint, OnPolicy, Strategy, View
+from discover_rl.types import Actor, Array, Losses, Net, Nudge, Optimiser, Rollout, Spec
 
 
 @hyper
@@ -275,7 +263,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
 
     def greedy(state: State) -> Nudge:
         """Without context: it is 0 in evaluation, so the weights that read it can be left out."""
-        nudge = strategy.greedy(state.actor)
+        nudge = strategy.greedy(state.strategy, state.actor)
         net = {name: layer for name, layer in nudge.net.items() if name != "log_std"}
         weight = net["layer0"]["weight"][..., : spec.observation_size, :]
         return nudge._replace(net={**net, "layer0": {**net["layer0"], "weight": weight}})

@@ -14,7 +14,8 @@ import optax
 from discover_rl.algorithms import onpolicy
 from discover_rl.algorithms.onpolicy import Core, Sample, blueprint
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Array, OnPolicy, Optimiser, Spec, Strategy
+from discover_rl.interfaces import OnPolicy, Strategy
+from discover_rl.types import Array, Optimiser, Spec
 
 __all__ = ["Hyper", "blueprint", "make"]
 

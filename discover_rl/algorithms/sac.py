@@ -25,7 +25,8 @@ from discover_rl.algorithms import core, offpolicy
 from discover_rl.algorithms.core import Core, State, clip, descend
 from discover_rl.equations import squash, td_target
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Algorithm, Array, Batch, Blueprint, Net, Nudge, Spec, Strategy
+from discover_rl.interfaces import Algorithm, Blueprint, Strategy
+from discover_rl.types import Array, Batch, Net, Nudge, Spec
 
 __all__ = ["Hyper", "blueprint", "make"]
 

@@ -24,7 +24,8 @@ from discover_rl.algorithms import core, offpolicy
 from discover_rl.algorithms.core import Core, State, blueprint, clip, policy
 from discover_rl.equations import td_target
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Algorithm, Array, Batch, Net, Nudge, Spec, Strategy
+from discover_rl.interfaces import Algorithm, Strategy
+from discover_rl.types import Array, Batch, Net, Nudge, Spec
 
 __all__ = ["Hyper", "blueprint", "make"]
 

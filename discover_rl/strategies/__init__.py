@@ -7,6 +7,7 @@ STRATEGIES = {
     "noisynet": "learned noise on the last layer's weights",
     "psne": "noise on all parameters, adapted to a distance of actions",
     "coherent": "noise on the last layer's weights that wanders slowly",
+    "meta": "a teacher that acts, paid by what the student learns from it",
     "discover": "a learned direction towards large TD error",
 }
 

@@ -30,7 +30,8 @@ from jax.scipy.linalg import solve_triangular
 
 from discover_rl import networks
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Array, Blueprint, Net, Nudge, Role, Spec, Strategy, View
+from discover_rl.interfaces import Blueprint, Strategy, View
+from discover_rl.types import Array, Net, Nudge, Role, Spec
 
 TINY = 1e-20
 JITTER = 1e-6

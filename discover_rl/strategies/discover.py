@@ -30,18 +30,8 @@ import optax
 
 from discover_rl import networks
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import (
-    Array,
-    Batch,
-    Blueprint,
-    Net,
-    Nudge,
-    Role,
-    Spec,
-    Strategy,
-    UserError,
-    View,
-)
+from discover_rl.interfaces import Blueprint, Strategy, View
+from discover_rl.types import Array, Batch, Net, Nudge, Role, Spec, UserError
 
 
 @hyper

@@ -11,7 +11,8 @@ from typing import Any
 from jax import random
 
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Array, Blueprint, Nudge, Spec, Strategy, View
+from discover_rl.interfaces import Blueprint, Strategy, View
+from discover_rl.types import Array, Nudge, Spec
 
 
 @hyper

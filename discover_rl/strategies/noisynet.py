@@ -26,17 +26,8 @@ import jax.numpy as jnp
 from jax import random
 
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import (
-    Array,
-    Blueprint,
-    Net,
-    Nudge,
-    Role,
-    Spec,
-    Strategy,
-    UserError,
-    View,
-)
+from discover_rl.interfaces import Blueprint, Strategy, View
+from discover_rl.types import Array, Net, Nudge, Role, Spec, UserError
 
 PARTS = ("weight", "bias")
 

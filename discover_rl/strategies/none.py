@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from discover_rl.hyper import hyper
-from discover_rl.types import Blueprint, Spec, Strategy
+from discover_rl.interfaces import Blueprint, Strategy
+from discover_rl.types import Spec
 
 
 @hyper

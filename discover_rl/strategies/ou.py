@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from jax import random
 
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import Array, Blueprint, Nudge, Spec, Strategy, View
+from discover_rl.interfaces import Blueprint, Strategy, View
+from discover_rl.types import Array, Nudge, Spec
 
 
 @hyper

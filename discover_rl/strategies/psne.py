@@ -23,17 +23,8 @@ import jax.numpy as jnp
 from jax import random
 
 from discover_rl.hyper import hyper, setting
-from discover_rl.types import (
-    Array,
-    Batch,
-    Blueprint,
-    Net,
-    Nudge,
-    Spec,
-    Strategy,
-    UserError,
-    View,
-)
+from discover_rl.interfaces import Blueprint, Strategy, View
+from discover_rl.types import Array, Batch, Net, Nudge, Spec, UserError
 
 PARTS = ("weight", "bias")
 
