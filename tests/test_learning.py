@@ -39,7 +39,7 @@ def test_pendulum_is_solved_within_15000_steps(tmp_path, algorithm, strategy):
     )
     for result in results:
         # The best of the last evaluations: the policy is there, even if one evaluation is not.
-        assert max(np.mean(returns) for returns in result.returns[-3:]) > -200, result.path
+        assert max(np.mean(returns) for returns in result.returns[-3:]) > -250, result.path
 
 
 SHORT = {"hidden": (64, 64), "lr_decay": 0.0, "gae_lambda": 0.95}
