@@ -284,7 +284,8 @@ def test_its_rewards_are_reported(clone):
     np.testing.assert_allclose(told["sigma"], 0.3, rtol=1e-3)
 
 
-@pytest.mark.parametrize("trial", ["clone", pytest.param("keep", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", ["clone", "keep"])
 def test_a_run_that_is_stopped_in_any_phase_goes_on_exactly(tmp_path, monkeypatch, trial):
     """Warm-up 40; clone: measure 15, teach 20, try 15; keep: the same, measured once."""
     settings = {"strategy.teacher_steps": 20, "strategy.student_steps": 15}

@@ -50,8 +50,15 @@ def judged_of(agent, mine):
     return judge, view, apart, judge.rollout(own, view, apart, None, mine.belief)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize(("strategy", "lasts"), CASES)
+@pytest.mark.parametrize(
+    ("strategy", "lasts", "count"),
+    [
+        ("psne", "episode", 1),
+        ("noisynet", "rollout", 2),
+        pytest.param("psne", "rollout", 2, marks=pytest.mark.slow),
+        pytest.param("noisynet", "episode", 1, marks=pytest.mark.slow),
+    ],
+)
 def test_log_probabilities_are_those_of_the_noise_that_acted(strategy, lasts, count, monkeypatch):
     settings = {"strategy_sigma": 0.3, "strategy_lasts": lasts}
     agent, state, lanes = begun(strategy, count, **settings)
@@ -171,6 +178,7 @@ def test_slopes_are_those_of_networks_that_are_there(strategy):
         assert np.abs(got["actor"]["joint"]["critic"]["head"]["weight"]).max() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 @pytest.mark.parametrize("strategy", ["noisynet", "psne"])
 def test_without_noise_it_is_the_bare_algorithm(strategy, algorithm):

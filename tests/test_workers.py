@@ -69,6 +69,7 @@ def test_two_processes_do_what_one_does_and_one_observer_hears_it_all(whole, tmp
     assert not (tmp_path / "workers").exists()
 
 
+@pytest.mark.slow
 def test_stopped_and_gone_on_with_by_another_number_of_processes(whole, tmp_path):
     listener = Deafening(1000)
     with pytest.raises(Stopped) as stopped:
@@ -165,6 +166,7 @@ def test_interrupted_while_workers_start(whole, tmp_path, seconds):
     assert_same_files(whole, tmp_path)
 
 
+@pytest.mark.slow
 def test_stopped_before_any_worker_has_started(whole, tmp_path):
     with pytest.raises(Stopped) as stopped:
         training.train(runs_of(), tmp_path, stopping=lambda: True, processes=2)
