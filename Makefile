@@ -12,10 +12,10 @@ demo: $(READY)  ## train TD3 with and without DISCOVER on a small task and draw 
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## the tests, all but the slow ones
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 slow: $(READY)  ## the slow tests: learning, and every cell of the matrix
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(addprefix --ignore=,$(AS_SHIPPED))
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow $(addprefix --ignore=,$(AS_SHIPPED))
 	XLA_FLAGS= $(BIN)/python -m pytest -n 2 -m slow $(AS_SHIPPED)
 
 lint: $(READY)

@@ -175,7 +175,7 @@ def _describe(name: str) -> None:
             text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
             words = "|".join(field.metadata["choices"])
             said = field.metadata["help"] + (f" ({words})" if words else "")
-            typer.echo(f"  {prefix + field.name:<27} {text:<9} {said}")
+            typer.echo(f"  {prefix + field.name:<27} {text:<11} {said}")
 
 
 def _pair(text: str) -> tuple[str, str]:

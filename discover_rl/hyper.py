@@ -74,8 +74,14 @@ def build(cls: type, values: Mapping[str, Any], prefix: str = "") -> Any:
 def unknown(name: str, known: Sequence[str], all_known: Sequence[str] = ()) -> UserError:
     """What to say of a setting that is none of `known`; `all_known` is where else to look."""
     words = [*known, *all_known]
+    # Where a prefix is given it is meant: what follows it is what may be misspelt.
+    prefix, dot, own = name.rpartition(".")
     tail = next((word for word in words if word.rpartition(".")[2] == name), None)
-    hint = f" Did you mean {tail}?" if tail else nearest(name, words)
+    if dot and any(word.startswith(prefix + dot) for word in known):
+        meant = nearest(own, [word.rpartition(".")[2] for word in known])
+        hint = meant.replace("mean ", f"mean {prefix}{dot}")
+    else:
+        hint = f" Did you mean {tail}?" if tail else nearest(name, words)
     return UserError(f"There is no setting {name}.{hint or f' There {_listing([*known])}.'}")
 
 

@@ -1,7 +1,7 @@
 """What a strategy and an algorithm are.
 
-A *strategy* touches a policy in three places only: in its parameters, at its input, on its output.
-What it does there at one moment is a `Nudge`. An *algorithm* shows a strategy a `View` of itself
+A *strategy* touches a policy in few places: in its parameters, at its input, on its output. What it
+does there at one moment is a `Nudge`. An *algorithm* shows a strategy a `View` of itself
 and nothing else. Both are NamedTuples of pure functions over a state; a variant replaces a
 function, and "no exploration" is `Strategy()`, whose every function is the identity.
 """
@@ -64,7 +64,8 @@ class Strategy(NamedTuple):
     # On-policy, when memories begin: with each "episode", each "rollout", or both.
     renews: tuple[str, ...] = ("episode",)
     # On-policy, (memory) → what `behave` is given in its place. Such memories stay as they are and
-    # are kept with every action, so that learning can ask `behave` how the policy was nudged then.
+    # are kept with every action, so that learning can ask `behave` how the policy was nudged then,
+    # with () as noise.
     recall: Callable[[Any], Any] | None = None
     # (key) → the random numbers that one call of behave takes
     draw: Callable[..., Any] = lambda key: ()

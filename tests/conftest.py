@@ -22,6 +22,14 @@ os.environ.setdefault(
 )
 
 
+def pytest_collection_modifyitems(items):
+    """What shares programs goes to the same worker: the tests of a file, or of a cell of laws."""
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        group = "-".join(params["cell"]) if "cell" in params else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def programs_are_dropped():
     """Every program takes memory maps, of which a process may have so many and then crashes."""

@@ -97,7 +97,7 @@ def test_the_density_has_the_variance_of_many_draws_of_the_weights():
         return sac.gaussian(nudge, obs)[0]
 
     # Standing still for one step, z has shrunk by 1 − β.
-    means = np.asarray(jax.jit(jax.vmap(drawn))(random.split(random.key(1), 20_000))) / 1.0
+    means = np.asarray(jax.jit(jax.vmap(drawn))(random.split(random.key(1), 20_000)))
     spread = (means - np.asarray(plain_mean)).std(0) / (1 - 0.01)
     np.testing.assert_allclose(std, np.sqrt(plain_std**2 + spread**2), rtol=0.02)
 

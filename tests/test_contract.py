@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from discover_rl.agent import stacked
 from tests import cells
 
 SEEDS = [5, 1]
@@ -83,16 +82,3 @@ def test_a_direction_of_length_zero_is_the_algorithm_by_itself(algorithm):
         np.testing.assert_array_equal(
             theirs["layer0"]["weight"][:, size:], untouched["layer0"]["weight"][:, size:]
         )
-
-
-@pytest.mark.slow
-def test_evaluation_changes_nothing():
-    """Networks are taken out of a state, and that is all that evaluation gets to see of it."""
-    for cell in (("ppo", "psne"), ("sac", "coherent")):
-        agent = cells.build(*cell)
-        state, _ = cells.run(agent, cells.begin(agent, SEEDS, *cells.hypers(*cell)), SEEDS, 12)
-        before = stacked([jax.device_get(state)])
-        nets = agent.nets(state)
-        assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(nets))
-        assert not {"joint", "log_std"} & set(nets)
-        cells.assert_same(stacked([jax.device_get(state)]), before)

@@ -10,6 +10,7 @@ from discover_rl.agent import Bad
 from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.strategies import STRATEGIES
 from tests import cells
+from tests.conftest import drop_programs
 
 # Compiling is what costs: every algorithm and every strategy in the quick tests, and every pair of
 # them in the slow ones.
@@ -25,11 +26,17 @@ SEEDS = [5, 1, 8]
 LANES = len(SEEDS)
 STEPS = 16
 
-pytestmark = pytest.mark.parametrize("cell", CELLS)
+
+@pytest.fixture(params=CELLS, scope="module")
+def cell(request):
+    """One after the other through all laws, so that its programs can be dropped with it."""
+    yield request.param
+    agent_of.cache_clear()
+    outcome.cache_clear()
+    drop_programs()
 
 
-def test_the_sample_has_every_algorithm_and_every_strategy(cell):
-    del cell
+def test_the_sample_has_every_algorithm_and_every_strategy():
     assert {name for pair in SAMPLE for name in pair} == {*ALGORITHMS, *STRATEGIES}
 
 
@@ -73,13 +80,12 @@ def test_learning_moves_the_actor_and_the_critics(cell):
     agent = agent_of(cell)
     begun = jax.device_get(cells.begin(agent, SEEDS, *cells.hypers(*cell)))
     state, _ = outcome(cell)
-    for name in ("actor", "critic" if cell[0] in ON_POLICY else "critics"):
-        pairs = zip(
-            jax.tree.leaves(getattr(begun.learner, name)),
-            jax.tree.leaves(getattr(state.learner, name)),
-            strict=True,
-        )
-        assert all(np.abs(new - old).max() > 0 for old, new in pairs)
+    critic = "critic" if cell[0] in ON_POLICY else "critics"
+    before, after = (
+        [it.learner.actor["net"], getattr(it.learner, critic)] for it in (begun, state)
+    )
+    pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+    assert all(np.abs(new - old).max() > 0 for old, new in pairs)
 
 
 def test_nothing_is_compiled_twice(cell):

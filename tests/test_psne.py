@@ -55,6 +55,10 @@ def test_sigma_grows_where_actions_are_near_and_shrinks_where_they_are_far(thres
     state = strategy.init(None, hyper, None)
     after, _ = strategy.learn(state, linear(1.0), batch(), random.key(0))
     assert float(after.sigma) == pytest.approx(0.2 * times, rel=1e-6)
+    # And back again.
+    other = psne.Hyper(sigma=0.2, threshold=1e9 - threshold)
+    back, _ = strategy.learn(after._replace(hyper=other), linear(1.0), batch(), random.key(0))
+    assert float(back.sigma) == pytest.approx(0.2, rel=1e-6)
 
 
 def test_sigma_settles_where_the_distance_is_the_threshold():
@@ -111,9 +115,11 @@ def test_it_adapts_every_so_many_updates():
 
 
 def test_the_copy_is_kept_until_the_episode_ends():
-    agent = cells.build("ddpg", "psne")
+    """Whatever is learned and however σ adapts meanwhile."""
+    agent = cells.build("ddpg", "psne", strategy_interval=1)
     seeds = [5, 6]
-    state = cells.begin(agent, seeds, *cells.hypers("ddpg", "psne"))
+    state = cells.begin(agent, seeds, *cells.hypers("ddpg", "psne", strategy_interval=1))
+    actor, sigma = jax.device_get((state.learner.actor["net"], state.learner.strategy.sigma))
     before = jax.device_get(state.memory)
     for step in range(1, 12):
         seen = cells.seen(seeds, step)
@@ -123,3 +129,7 @@ def test_the_copy_is_kept_until_the_episode_ends():
             same = np.array_equal(before["head"]["weight"][lane], now["head"]["weight"][lane])
             assert same == (not seen.ended[lane])
         before = now
+    assert (np.asarray(state.learner.strategy.sigma) != sigma).all()
+    assert (
+        np.asarray(state.learner.actor["net"]["head"]["weight"]) != actor["head"]["weight"]
+    ).any()

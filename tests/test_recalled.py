@@ -75,7 +75,8 @@ def test_log_probabilities_are_those_of_the_noise_that_acted(strategy, lasts, co
         expected = (-0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi)).sum(-1)
         np.testing.assert_allclose(judged.log_prob, expected.ravel(), rtol=1e-3, atol=1e-4)
         # With noise drawn anew they would be others.
-        other = jax.tree.map(lambda leaf: leaf[::-1] + 0.1, judged.aid)
+        fresh = jax.tree.map(lambda leaf: leaf + (leaf.dtype == np.uint32), rollout.memory[0])
+        other = jax.vmap(agent.strategy.recall)(fresh)
         flat = likelihood.flat(rollout._replace(memory=()))
         blank = np.zeros(flat.obs.shape[0], np.float32)
         sample = likelihood.Sample(
@@ -84,6 +85,15 @@ def test_log_probabilities_are_those_of_the_noise_that_acted(strategy, lasts, co
         again, value = judge.sample(mine.learner.strategy, view, judged.aid, sample)
         np.testing.assert_allclose(again, judged.log_prob, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(value, judged.value, rtol=1e-4, atol=1e-5)
+        # V(s) and V(s′) are those of a network that is there, under the noise of that step.
+        for t in (0, 9, 23 * count):
+            held = lane_of(judged.aid, int(judged.which[t]))
+            nudge = agent.strategy.behave(mine.learner.strategy, held, view, None, (), False)[1]
+            critic = view.critic if nudge.critic is None else nudge.critic
+            for obs, got in ((flat.obs, judged.value), (flat.next_obs, judged.next_value)):
+                there = networks.apply(critic, obs[t : t + 1], "tanh")[0, 0]
+                np.testing.assert_allclose(got[t], there, rtol=1e-4, atol=1e-5)
+            assert (nudge.critic is not None) == (strategy == "noisynet")
         redrawn, _ = judge.sample(mine.learner.strategy, view, other, sample)
         assert np.abs(np.asarray(redrawn) - np.asarray(again)).max() > 0.05
 
@@ -115,12 +125,12 @@ def test_memories_begin_when_they_should(strategy, lasts):
 
 def test_noise_that_lasts_as_long_as_the_other_family_keeps_it_is_refused():
     blueprint = ppo.blueprint(cells.SPEC, ppo.Hyper())
-    with pytest.raises(UserError, match="rollout or episode"):
+    with pytest.raises(UserError, match=r"a replay; here it is rollout or episode"):
         noisynet.make(cells.SPEC, noisynet.Hyper(lasts="step"), blueprint)
     from discover_rl.algorithms import td3
 
     blueprint = td3.blueprint(cells.SPEC, td3.Hyper())
-    with pytest.raises(UserError, match="step or episode"):
+    with pytest.raises(UserError, match=r"rollouts; here it is step or episode"):
         noisynet.make(cells.SPEC, noisynet.Hyper(lasts="rollout"), blueprint)
     with pytest.raises(UserError, match="learn from rollouts"):
         psne.make(cells.SPEC, psne.Hyper(lasts="rollout"), blueprint)
@@ -211,6 +221,38 @@ def test_sigma_adapts_once_a_rollout_but_no_sooner_than_its_interval(algorithm, 
         sigmas.append(state.learner.strategy.sigma[0])
     expected = [0.017 * 1.01 ** (number // apart) for number in range(7)]
     np.testing.assert_allclose(sigmas, expected, rtol=1e-5)
+
+
+def test_sigma_stays_with_the_episode_that_began_with_it():
+    """It adapts after every rollout; an episode that goes on over several keeps its own."""
+    settings = {"strategy_interval": 1, "strategy_factor": 1.5, "strategy_threshold": 1e9}
+    agent, state, lanes = begun("psne", horizon=4, minibatches=1, **settings)
+    began = {}
+    for number in range(6):
+        learner = jax.tree.map(np.array, state.learner)
+        state, _ = advanced(agent, state, lanes, 4 * number + 4, 4 * number)
+        kept, now = state.rollout.memory, learner.strategy.sigma
+        for lane, t in np.ndindex(2, 4):
+            key = lane, *kept.key[lane, t, 0].tolist()
+            began.setdefault(key, kept.sigma[lane, t, 0])
+            assert kept.sigma[lane, t, 0] == began[key]
+            mine = lane_of(learner, lane)
+            net = jax.device_get(
+                psne.moved(
+                    mine.actor["net"],
+                    agent.strategy.recall(
+                        psne.Memory(kept.key[lane, t, 0], kept.sigma[lane, t, 0])
+                    ),
+                )
+            )
+            noise = agent._noise.of(lane, state.seed[lane], 4 * number)[t][0][0]
+            mean = networks.apply(net, state.rollout.obs[lane, t], "tanh")
+            std = np.exp(mine.actor["net"]["log_std"]["value"])
+            np.testing.assert_allclose(
+                state.rollout.action[lane, t], mean + std * noise, rtol=1e-4, atol=1e-4
+            )
+    assert now[0] == pytest.approx(0.017 * 1.5**5, rel=1e-5)
+    assert len(set(began.values())) > 2
 
 
 def test_memories_are_told_apart():

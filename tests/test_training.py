@@ -62,7 +62,7 @@ def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
         pytest.param("ppo", "none", {"horizon": 200}, marks=pytest.mark.slow),
         pytest.param("a2c", "ou", {"env.count": 2}, marks=pytest.mark.slow),
         # Keys to recall, beliefs, a copy of the actor, weights that wander.
-        pytest.param("ppo", "psne", {"env.count": 2}, marks=pytest.mark.slow),
+        ("ppo", "psne", {"env.count": 2}),
         pytest.param("a2c", "noisynet", {}, marks=pytest.mark.slow),
         pytest.param("ppo", "coherent", {"env.count": 2}, marks=pytest.mark.slow),
         pytest.param("ddpg", "psne", {}, marks=pytest.mark.slow),

@@ -31,7 +31,7 @@ from jax.scipy.linalg import solve_triangular
 from discover_rl import networks
 from discover_rl.hyper import hyper, setting
 from discover_rl.interfaces import Blueprint, Strategy, View
-from discover_rl.types import Array, Net, Nudge, Role, Spec
+from discover_rl.types import Array, Net, Nudge, Role, Spec, UserError
 
 TINY = 1e-20
 JITTER = 1e-6
@@ -40,11 +40,11 @@ JITTER = 1e-6
 
 @hyper
 class Hyper:
-    sigma: float = setting(0.017, "Where S starts.", low=0)
+    sigma: float = setting(0.017, "Where S starts; off-policy, 0.034 by preset.", low=0)
     beta: float = setting(
         0.01, "β: 0, one draw per episode; 1, a new one at every step.", low=0, high=1
     )
-    learn_s: bool = setting(False, "Learn S where the policy has no density, too.")
+    learn_s: bool = setting(False, "Learn S even though the policy has no density.")
     piece: int = setting(
         64, "On-policy, steps whose likelihood is computed together, at most.", low=1
     )
@@ -69,6 +69,10 @@ def unknowing(outputs: int, inputs: int) -> Belief:
 
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     settings = hp  # of which only the statics are used: the floats come in with the state
+    if not (settings.carry or blueprint.on_policy):
+        raise UserError("strategy.carry is for algorithms that learn from rollouts.")
+    if settings.learn_s and blueprint.density:
+        raise UserError("strategy.learn_s is for policies without a density; here S is learned.")
     whole = jax.eval_shape(lambda key: blueprint.init(key, blueprint.outputs), random.key(0))
     inputs, outputs = whole["head"]["weight"].shape[0], spec.action_size
 

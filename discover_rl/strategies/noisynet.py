@@ -35,7 +35,9 @@ PARTS = ("weight", "bias")
 @hyper
 class Hyper:
     sigma: float = setting(
-        0.017, "Where σ starts; factorised: divided by the root of a layer's inputs.", low=0
+        0.017,
+        "Where σ starts; off-policy, 0.034 by preset. Factorised: over √inputs of a layer.",
+        low=0,
     )
     layers: str = setting("last", "Which layers are noisy.", choices=("last", "all"))
     noise: str = setting(
@@ -59,10 +61,13 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     if lasts == "auto":
         lasts = "rollout" if again else "step"
     if lasts == ("step" if again else "rollout"):
+        source, other = ("a replay", "rollout") if again else ("rollouts", "step")
         raise UserError(
-            f"strategy.lasts={lasts} is for {'replayed' if again else 'rollouts of'} actions; "
-            f"here it is {'rollout' if again else 'step'} or episode."
+            f"strategy.lasts={lasts} is for algorithms that learn from {source}; here it is "
+            f"{other} or episode."
         )
+    if not (settings.value or again):
+        raise UserError("strategy.value is for algorithms that learn from rollouts.")
     sizes = {"net": _sizes(blueprint, blueprint.outputs, settings.layers)}
     if again and settings.value:
         sizes["critic"] = _sizes(blueprint, 1, settings.layers)

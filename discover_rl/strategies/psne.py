@@ -31,9 +31,9 @@ PARTS = ("weight", "bias")
 
 @hyper
 class Hyper:
-    sigma: float = setting(0.017, "Where σ starts.", low=0)
+    sigma: float = setting(0.017, "Where σ starts; off-policy, 0.034 by preset.", low=0)
     threshold: float = setting(0.1, "δ: the distance of actions to keep, in half-ranges.", low=0)
-    factor: float = setting(1.01, "κ: by how much σ changes at a time.", above=0)
+    factor: float = setting(1.01, "κ: by how much σ changes at a time; 1: not at all.", low=1)
     interval: int = setting(50, "Updates between two changes of σ.", low=1)
     lasts: str = setting(
         "episode",
