@@ -141,8 +141,12 @@ class Agent:
         return jax.device_get(greedy(state.learner))
 
     def _compiled_tick(self, sequel: Sequel) -> Any:
-        tick = functools.partial(self._tick, sequel)
-        return jax.jit(jax.vmap(tick, in_axes=(0, 0, None)), donate_argnums=0)
+        each = jax.vmap(functools.partial(self._tick, sequel), in_axes=(0, 0, None, None))
+
+        def tick(state: State, seen: Seen, step: Array) -> tuple[State, Reply]:
+            return each(state, seen, step, jnp.any(seen.ended))
+
+        return jax.jit(tick, donate_argnums=0)
 
     # From here on: one lane.
 
@@ -164,14 +168,20 @@ class Agent:
         buffer = replay.enter(state.replay, obs, fresh)
         return State(state.seed, learner, memory, buffer, action)
 
-    def _tick(self, sequel: Sequel, state: State, seen: Seen, step: Array) -> tuple[State, Reply]:
+    def _tick(
+        self, sequel: Sequel, state: State, seen: Seen, step: Array, some_ended: Array
+    ) -> tuple[State, Reply]:
         keys = streams(state.seed, step)
         if self.algorithm.hears is not None:
             heard = self.algorithm.hears(state.learner, state.memory, seen)
             state = state._replace(learner=heard)
         buffer = replay.insert(state.replay, state.action, seen)
-        learner, memory = state.learner, self._begin(state, seen.ended, keys)
-        losses = Losses()
+        learner, memory, losses = state.learner, state.memory, Losses()
+        if jax.tree.leaves(memory):
+            # Of all lanes together, so that it is a branch, not a choice of what both made: a
+            # strategy may draw as many numbers as the actor has parameters.
+            begin = functools.partial(self._begin, state, seen.ended, keys)
+            memory = jax.lax.cond(some_ended, begin, lambda: state.memory)
         if sequel:
             progress = step / self.steps
             learner, losses = self._learn(sequel, learner, buffer, keys[Stream.LEARN], progress)
