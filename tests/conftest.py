@@ -23,10 +23,12 @@ os.environ.setdefault(
 
 
 def pytest_collection_modifyitems(items):
-    """What shares programs goes to the same worker: the tests of a file, or of a cell of laws."""
+    """What shares programs goes to the same worker: the tests of a file, or of a cell of laws; not
+    those that drop theirs."""
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         group = "-".join(params["cell"]) if "cell" in params else item.path.stem
+        group = item.name if "light" in item.fixturenames else group
         item.add_marker(pytest.mark.xdist_group(group))
 
 
