@@ -18,8 +18,7 @@ SETTINGS = {
 # A minute each, so not every pair.
 CELLS = [
     *[("td3", "gaussian"), ("td3", "noisynet"), ("td3", "discover")],
-    *[("ddpg", "ou"), ("ddpg", "psne"), ("ddpg", "discover")],
-    *[("sac", "none"), ("sac", "coherent"), ("sac", "discover")],
+    *[("ddpg", "psne"), ("ddpg", "discover"), ("sac", "coherent"), ("sac", "discover")],
 ]
 
 
