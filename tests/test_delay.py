@@ -309,6 +309,7 @@ def test_a_folder_with_another_delay_is_refused(late):
         training.train(runs_of("HeedingMeter-v0", seeds=[2, 3], **settings), late.path.parent)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_exactly_with_what_was_owed(tmp_path):
     runs = runs_of(**{"env.reward_delay": 7})
     training.train(runs, tmp_path / "whole")

@@ -109,7 +109,10 @@ def test_a_folder_is_for_runs_of_one_kind(whole):
             training.train(other, whole)
 
 
-@pytest.mark.parametrize(("algorithm", "rate"), [("td3", "critic_lr"), ("ppo", "actor_lr")])
+@pytest.mark.parametrize(
+    ("algorithm", "rate"),
+    [pytest.param("td3", "critic_lr", marks=pytest.mark.slow), ("ppo", "actor_lr")],
+)
 def test_a_diverged_lane_stays_out_when_the_others_are_resumed(tmp_path, algorithm, rate):
     runs = runs_of(seeds=1, algorithm=algorithm, **{rate: [3e-4, 1e30]})
     training.train(runs, tmp_path / "whole")

@@ -212,6 +212,7 @@ def test_every_step_goes_to_the_replay_and_the_teachers_to_the_lesson(clone):
         assert not leaf.any()  # one step of the teacher, and it is gone
 
 
+@pytest.mark.slow
 def test_a_trial_leaves_nothing_behind(clone):
     agent, states = clone
     before, trying = students(states[8]), states[10]

@@ -56,7 +56,10 @@ def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
     [
         # Observations' statistics and a process with a memory; a temperature and rounds of updates.
         pytest.param("ddpg", "ou", {}, marks=pytest.mark.slow),
-        ("sac", "discover", {"train_every": 8, "updates": 8, "lr_decay": 1.0}),
+        pytest.param(
+            *("sac", "discover", {"train_every": 8, "updates": 8, "lr_decay": 1.0}),
+            marks=pytest.mark.slow,
+        ),
         # Half a rollout of several environments; one that is not full at the end; memories of each.
         ("ppo", "discover", {"env.count": 2}),
         pytest.param("ppo", "none", {"horizon": 200}, marks=pytest.mark.slow),
