@@ -8,6 +8,7 @@ inputs (…, n, i), weights (…, i, o), biases (…, o), outputs (…, n, o).
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,27 @@ def orthogonal(
         if layer_norm and i < len(hidden):
             net[name] |= {"gain": zeros + 1, "offset": zeros}
     return net
+
+
+def noise(key: Any, like: Any) -> Any:
+    """Standard normal numbers in the shapes of a tree. One call of the generator for all of them:
+    each takes long to compile."""
+    import jax  # here, because a saved policy reads this file without JAX
+
+    leaves, tree = jax.tree.flatten(like)
+    ends = [0, *itertools.accumulate(leaf.size for leaf in leaves)]
+    numbers = jax.random.normal(key, (ends[-1],))
+    parts = zip(leaves, ends, ends[1:], strict=False)
+    return tree.unflatten([numbers[i:j].reshape(leaf.shape) for leaf, i, j in parts])
+
+
+def moved(net: Net, by: Net) -> Net:
+    """A copy with the weights and biases of some layers moved; all else is as it was."""
+    layers = {
+        name: {**net[name], **{part: net[name][part] + step for part, step in parts.items()}}
+        for name, parts in by.items()
+    }
+    return {**net, **layers}
 
 
 def features(net: Net, x: Array, activation: str = "relu", late: Array | None = None) -> Array:

@@ -1,5 +1,6 @@
 """Small agents and made-up data for tests."""
 
+import functools
 import importlib
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from discover_rl.agent import Agent, stack
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import pairs
-from discover_rl.interfaces import Algorithm
+from discover_rl.interfaces import Algorithm, Strategy
 from discover_rl.rollouts import RolloutAgent
 from discover_rl.types import Batch, Seen, Spec, Update
 
@@ -45,6 +46,15 @@ def build(algorithm: str = "td3", strategy: str = "discover", **settings: Any) -
 def made(algorithm: str, strategy: str, hyper: Any, strategy_hyper: Any) -> Any:
     kind = RolloutAgent if algorithm in ON_POLICY else Agent
     return kind(SPEC, algorithm, hyper, strategy, strategy_hyper, steps=STEPS)
+
+
+@functools.cache
+def wed(algorithm: Any, strategy: Any, **settings: Any) -> tuple[Strategy, Any, Any]:
+    """Two modules made one, the strategy with these settings: strategy, algorithm and a state."""
+    hp, hyper = algorithm.Hyper(**SMALL), strategy.Hyper(**settings)
+    tactics = strategy.make(SPEC, hyper, algorithm.blueprint(SPEC, hp))
+    made = algorithm.make(SPEC, hp, tactics)
+    return tactics, made, jax.jit(made.init)(jax.random.key(0), hp, hyper)
 
 
 def learner(algorithm: Algorithm) -> Any:

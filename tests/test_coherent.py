@@ -1,7 +1,5 @@
 """Coherent exploration off-policy: how its weights wander, and the density without them."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,12 +13,8 @@ from discover_rl.types import Nudge
 from tests import cells
 
 
-@functools.cache
 def wed(module, **settings):
-    hp, hyper = module.Hyper(**cells.SMALL), coherent.Hyper(**settings)
-    strategy = coherent.make(cells.SPEC, hyper, module.blueprint(cells.SPEC, hp))
-    algorithm = module.make(cells.SPEC, hp, strategy)
-    return strategy, algorithm, jax.jit(algorithm.init)(random.key(0), hp, hyper)
+    return cells.wed(module, coherent, **settings)
 
 
 def wander(beta: float, steps: int, paths: int, wrong: bool = False) -> np.ndarray:

@@ -14,15 +14,7 @@ from discover_rl.interfaces import View
 from discover_rl.strategies import noisynet
 from tests import cells
 
-HP = td3.Hyper(**cells.SMALL)
-
-
-@functools.cache
-def wed(**settings):
-    hyper = noisynet.Hyper(**settings)
-    strategy = noisynet.make(cells.SPEC, hyper, td3.blueprint(cells.SPEC, HP))
-    algorithm = td3.make(cells.SPEC, HP, strategy)
-    return strategy, algorithm, jax.jit(algorithm.init)(random.key(0), HP, hyper)
+wed = functools.partial(cells.wed, td3, noisynet)
 
 
 def outputs(strategy, params, keys, x):

@@ -15,15 +15,7 @@ from discover_rl.strategies import psne
 from discover_rl.types import Batch
 from tests import cells
 
-HP = td3.Hyper(**cells.SMALL)
-
-
-@functools.cache
-def wed(**settings):
-    hyper = psne.Hyper(**settings)
-    strategy = psne.make(cells.SPEC, hyper, td3.blueprint(cells.SPEC, HP))
-    algorithm = td3.make(cells.SPEC, HP, strategy)
-    return strategy, algorithm, jax.jit(algorithm.init)(random.key(0), HP, hyper)
+wed = functools.partial(cells.wed, td3, psne)
 
 
 def linear(scale: float) -> View:

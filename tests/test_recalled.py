@@ -238,7 +238,7 @@ def test_sigma_stays_with_the_episode_that_began_with_it():
             assert kept.sigma[lane, t, 0] == began[key]
             mine = lane_of(learner, lane)
             net = jax.device_get(
-                psne.moved(
+                networks.moved(
                     mine.actor["net"],
                     agent.strategy.recall(
                         psne.Memory(kept.key[lane, t, 0], kept.sigma[lane, t, 0])

@@ -104,18 +104,10 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         net, xp = view.params["net"], networks.namespace(z)
         moved = xp.exp(view.params["joint"]["log_s"]) * z
         # The first outputs are the mean's; what else the head gives stays as it is.
-        head = net["head"]
-        rest = head["bias"].shape[-1] - outputs
+        rest = net["head"]["bias"].shape[-1] - outputs
         if rest:
             moved = xp.concat([moved, xp.zeros((inputs + 1, rest), moved.dtype)], axis=-1)
-        return {
-            **net,
-            "head": {
-                **head,
-                "weight": head["weight"] + moved[:-1],
-                "bias": head["bias"] + moved[-1],
-            },
-        }
+        return networks.moved(net, {"head": {"weight": moved[:-1], "bias": moved[-1]}})
 
     def expect(hp: Hyper, view: View, obs: Array, key: Any, role: Role) -> Nudge:
         del hp

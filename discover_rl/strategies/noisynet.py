@@ -19,17 +19,17 @@ Noise is independent for every weight, or factorised: f(eᵢ) f(eⱼ) with f(e) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import random
 
+from discover_rl import networks
 from discover_rl.hyper import hyper, setting
 from discover_rl.interfaces import Blueprint, Strategy, View
 from discover_rl.types import Array, Net, Nudge, Role, Spec, UserError
-
-PARTS = ("weight", "bias")
 
 
 @hyper
@@ -68,72 +68,45 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         )
     if not (settings.value or again):
         raise UserError("strategy.value is for algorithms that learn from rollouts.")
-    sizes = {"net": _sizes(blueprint, blueprint.outputs, settings.layers)}
+    shapes = {"net": _noisy(blueprint, blueprint.outputs, settings.layers)}
     if again and settings.value:
-        sizes["critic"] = _sizes(blueprint, 1, settings.layers)
+        shapes["critic"] = _noisy(blueprint, 1, settings.layers)
+    factorised = settings.noise == "factorised"
 
-    def joint(key: Any, hp: Hyper, net: Net, critic: Net | None) -> dict[str, Any]:
+    def joint(key: Any, hp: Hyper, net: Net, critic: Net | None) -> Any:
         """σ, of the shape of what it perturbs."""
-        del key
-        nets = {"net": net, "critic": critic}
+        del key, net, critic
 
-        def start(which: str, name: str) -> Any:
-            inputs = nets[which][name]["weight"].shape[0]
-            return hp.sigma * (inputs**-0.5 if settings.noise == "factorised" else 1.0)
+        def start(layer: Any) -> Any:
+            scale = layer["weight"].shape[0] ** -0.5 if factorised else 1.0
+            return {part: jnp.full(leaf.shape, hp.sigma * scale) for part, leaf in layer.items()}
 
-        return {
-            which: {
-                name: {
-                    part: jnp.full(nets[which][name][part].shape, start(which, name))
-                    for part in PARTS
-                }
-                for name in layers
-            }
-            for which, layers in sizes.items()
-        }
+        return _by_layer(start, shapes)
 
-    def draw(key: Any) -> dict[str, Any]:
-        """ε. One call of the generator for all of it: each takes long to compile."""
-        factorised = settings.noise == "factorised"
-        shapes = [shape for layers in sizes.values() for shape in layers.values()]
-        numbers = random.normal(
-            key, (sum(i + o if factorised else (i + 1) * o for i, o in shapes),)
-        )
-        if factorised:
-            numbers = jnp.sign(numbers) * jnp.sqrt(jnp.abs(numbers))
-        done = 0
+    def draw(key: Any) -> Any:
+        """ε"""
+        if not factorised:
+            return networks.noise(key, shapes)
+        drawn = networks.noise(key, _by_layer(_ends, shapes))
 
-        def layer(inputs: int, outputs: int) -> dict[str, Array]:
-            nonlocal done
-            if factorised:
-                bias, own = jnp.split(numbers[done : done + inputs + outputs], [outputs])
-                done += inputs + outputs
-                return {"weight": own[:, None] * bias[None], "bias": bias}
-            block = numbers[done : done + (inputs + 1) * outputs].reshape(inputs + 1, outputs)
-            done += (inputs + 1) * outputs
-            return {"weight": block[1:], "bias": block[0]}
+        def product(pair: Any) -> Any:
+            own, bias = (jnp.sign(e) * jnp.sqrt(jnp.abs(e)) for e in pair)
+            return {"weight": own[:, None] * bias[None], "bias": bias}
 
-        return {
-            which: {name: layer(*shape) for name, shape in layers.items()}
-            for which, layers in sizes.items()
-        }
+        return _by_layer(product, drawn)
 
     def perturbed(view: View, noise: Any) -> Nudge:
-        def moved(which: str, net: Net) -> Net:
-            sigma = view.params["joint"][which]
-            layers = {
-                name: {
-                    **net[name],
-                    **{p: net[name][p] + sigma[name][p] * noise[which][name][p] for p in PARTS},
-                }
-                for name in sizes[which]
+        def noisy(which: str, net: Net) -> Net:
+            by = {
+                name: {part: sigma * noise[which][name][part] for part, sigma in parts.items()}
+                for name, parts in view.params["joint"][which].items()
             }
-            return {**net, **layers}
+            return networks.moved(net, by)
 
-        nudge = Nudge(moved("net", view.params["net"]))
-        if view.critic is None or "critic" not in sizes:
+        nudge = Nudge(noisy("net", view.params["net"]))
+        if view.critic is None or "critic" not in shapes:
             return nudge
-        return nudge._replace(critic=moved("critic", view.critic))
+        return nudge._replace(critic=noisy("critic", view.critic))
 
     def begin(state: Any, view: View, key: Any) -> Any:
         del state, view
@@ -168,8 +141,18 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     )
 
 
-def _sizes(blueprint: Blueprint, outputs: int, layers: str) -> dict[str, tuple[int, int]]:
-    """(inputs, outputs) of the noisy layers."""
+def _noisy(blueprint: Blueprint, outputs: int, layers: str) -> Any:
+    """The shapes of the noisy layers' weights and biases."""
     whole = jax.eval_shape(lambda key: blueprint.init(key, outputs), random.key(0))
-    names = ["head"] if layers == "last" else sorted(whole)
-    return {name: whole[name]["weight"].shape for name in names}
+    return {name: layer for name, layer in whole.items() if layers == "all" or name == "head"}
+
+
+def _ends(layer: Any) -> list[jax.ShapeDtypeStruct]:
+    """A number for each of a layer's inputs, and for each of its outputs."""
+    return [jax.ShapeDtypeStruct((size,), jnp.float32) for size in layer["weight"].shape]
+
+
+def _by_layer(function: Callable[[Any], Any], nets: Any) -> Any:
+    return {
+        which: {name: function(layer) for name, layer in net.items()} for which, net in nets.items()
+    }

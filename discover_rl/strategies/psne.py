@@ -15,18 +15,16 @@ normalises them is not perturbed.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random
 
+from discover_rl import networks
 from discover_rl.hyper import hyper, setting
 from discover_rl.interfaces import Blueprint, Strategy, View
 from discover_rl.types import Array, Batch, Net, Nudge, Spec, UserError
-
-PARTS = ("weight", "bias")
 
 
 @hyper
@@ -58,15 +56,6 @@ class Memory(NamedTuple):
     sigma: Array  # () when it began
 
 
-def moved(net: Net, noise: Any) -> Net:
-    """A copy with noise on weights and biases; what normalises layers stays."""
-    copy = {name: dict(layer) for name, layer in net.items()}
-    for name, parts in noise.items():
-        for part in PARTS:
-            copy[name][part] = net[name][part] + parts[part]
-    return copy
-
-
 def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     del spec
     settings = hp  # of which only the statics are used: the floats come in with the state
@@ -76,12 +65,9 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     shapes = jax.eval_shape(lambda key: blueprint.init(key, blueprint.outputs), random.key(0))
 
     def recall(memory: Memory) -> Net:
-        """σ ε. One call of the generator for all of it: each takes long to compile."""
-        leaves, tree = jax.tree.flatten(shapes)
-        ends = list(itertools.accumulate((leaf.size for leaf in leaves), initial=0))
-        noise = memory.sigma * random.normal(random.wrap_key_data(memory.key), (ends[-1],))
-        parts = zip(leaves, ends, ends[1:], strict=False)
-        return tree.unflatten([noise[i:j].reshape(leaf.shape) for leaf, i, j in parts])
+        """σ ε, for weights and biases; what normalises layers has none."""
+        drawn = networks.noise(random.wrap_key_data(memory.key), shapes)
+        return jax.tree.map(lambda leaf: memory.sigma * leaf, drawn)
 
     def init(key: Any, hp: Hyper, view: View) -> State:
         del key, view
@@ -89,17 +75,17 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
 
     def begin(state: State, view: View, key: Any) -> Memory | Net:
         memory = Memory(random.key_data(key), state.sigma)
-        return memory if again else moved(view.params["net"], recall(memory))
+        return memory if again else networks.moved(view.params["net"], recall(memory))
 
     def behave(
         state: State, memory: Net, view: View, obs: Array, noise: Any, warmup: Any
     ) -> tuple[Net, Nudge]:
         del state, obs, noise, warmup
-        return memory, Nudge(moved(view.params["net"], memory) if again else memory)
+        return memory, Nudge(networks.moved(view.params["net"], memory) if again else memory)
 
     def distance(state: State, view: View, obs: Array, key: Any) -> Array:
         net = view.params["net"]
-        other = moved(net, recall(Memory(random.key_data(key), state.sigma)))
+        other = networks.moved(net, recall(Memory(random.key_data(key), state.sigma)))
         square = ((view.policy(Nudge(net), obs) - view.policy(Nudge(other), obs)) ** 2).mean()
         return jnp.sqrt(square) if settings.measure == "rms" else square
 
