@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from discover_rl import provenance, workers
+from discover_rl import machine as hardware, provenance
 
 HERE = Path(__file__).parent
 
@@ -74,7 +74,7 @@ def main() -> None:
     for cell in chosen:
         ratio = f"{medians[cell.name] / medians[cell.peer]:.1f}" if cell.peer in medians else ""
         print(f"{cell.name:<24} {medians[cell.name]:8,.0f}  {ratio}")
-    machine = {"cores": workers.cores(), "machine": platform.machine()}
+    machine = {"cores": hardware.cores(), "machine": platform.machine()}
     content = {
         "unit": "environment steps per second",
         "machine": machine | {"processor": _processor()},

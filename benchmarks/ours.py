@@ -1,12 +1,13 @@
 """Environment steps per second of one cell here, learning included, evaluation and compiling not.
 
-python benchmarks/ours.py TASK ALGORITHM STRATEGY SEEDS FROM TO
+python benchmarks/ours.py TASK ALGORITHM STRATEGY SEEDS FROM TO [NAME=VALUE …]
 """
 
 import json
 import sys
 import tempfile
 import time
+from typing import Any
 
 import discover_rl
 from discover_rl.training import Observer
@@ -25,8 +26,9 @@ class Watch(Observer):
 
 
 def main() -> None:
-    task, algorithm, strategy, *numbers = sys.argv[1:]
+    task, algorithm, strategy, *numbers = sys.argv[1:7]
     seeds, start, end = map(int, numbers)
+    settings: dict[str, Any] = dict(word.split("=") for word in sys.argv[7:])
     watch = Watch(start, end)
     with tempfile.TemporaryDirectory() as out:
         discover_rl.train(
@@ -38,7 +40,7 @@ def main() -> None:
             out=out,
             observer=watch,
             processes=0,
-            **{"eval.every": end, "eval.episodes": 1},
+            **settings | {"eval.every": end, "eval.episodes": 1},
         )
     seconds = watch.marks[end] - watch.marks[start]
     print(json.dumps({"steps_per_second": seeds * (end - start) / seconds}))

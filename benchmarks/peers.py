@@ -1,58 +1,98 @@
-"""Environment steps per second of Stable-Baselines3 with the paper's settings, in its environment.
+"""Environment steps per second of a peer with this project's settings, in the peer's environment.
 
-    python benchmarks/peers.py TASK ALGORITHM FROM TO
+    python benchmarks/peers.py sb3|sbx TASK ALGORITHM FROM TO [PROCESSES]
 
-The settings are those of presets/ppo.toml and presets/a2c.toml: the same networks, rollouts,
-minibatches and epochs, clipping, decay, normalised observations and rewards.
+The settings are those of presets/: the same networks, batches, updates per step, rollouts,
+minibatches and epochs, clipping, decay, normalised observations and rewards. With PROCESSES, so
+many runs at once, each in a process of its own with one thread, the way to run seeds with a peer.
 """
 
 import json
+import multiprocessing
+import os
 import sys
 import time
-
-import gymnasium
-import torch
-from stable_baselines3 import A2C, PPO
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from typing import Any
 
 
-class Watch(BaseCallback):
-    def __init__(self, start: int, end: int):
-        super().__init__()
-        self.marks = {start: 0.0, end: 0.0}
+def model(library: str, task: str, algorithm: str) -> Any:
+    import gymnasium
+    import stable_baselines3
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-    def _on_step(self) -> bool:
-        for mark, when in self.marks.items():
-            if self.num_timesteps > mark and not when:  # the first step after learning at `mark`
-                self.marks[mark] = time.perf_counter()
-        return True
+    if library == "sbx":
+        import sbx as package
+    else:
+        import torch
 
-
-def main() -> None:
-    task, algorithm, *numbers = sys.argv[1:]
-    start, end = map(int, numbers)
-    torch.set_num_threads(1)  # faster than two with networks of this size
-    env = VecNormalize(DummyVecEnv([lambda: gymnasium.make(task)]), gamma=0.99)
+        package = stable_baselines3
+        # One is faster than two with networks as narrow as on-policy ones.
+        if algorithm in ("ppo", "a2c"):
+            torch.set_num_threads(1)
+    make = getattr(package, algorithm.upper())
+    env = DummyVecEnv([lambda: gymnasium.make(task)])
+    normalised = VecNormalize(env, gamma=0.99)
     if algorithm == "ppo":
-        model = PPO(
+        return make(
             "MlpPolicy",
-            env,
+            normalised,
             learning_rate=lambda left: 3e-4 * left,
             n_steps=2048,
             batch_size=64,
             n_epochs=10,
             gae_lambda=0.95,
             clip_range=0.2,
-            clip_range_vf=0.2,
             device="cpu",
+            # SBX has no clipping of values.
+            **({} if library == "sbx" else {"clip_range_vf": 0.2}),
         )
-    else:
-        model = A2C("MlpPolicy", env, learning_rate=1.3e-3, n_steps=32, device="cpu")
-    watch = Watch(start, end)
-    model.learn(end + 1, callback=watch)
-    seconds = watch.marks[end] - watch.marks[start]
-    print(json.dumps({"steps_per_second": (end - start) / seconds}))
+    if algorithm == "a2c":
+        return make("MlpPolicy", normalised, learning_rate=1.3e-3, n_steps=32, device="cpu")
+    return make(
+        "MlpPolicy",
+        env,
+        learning_rate=3e-4,
+        batch_size=256,
+        learning_starts=1000,
+        train_freq=1,
+        gradient_steps=1,
+        policy_kwargs={"net_arch": [256, 256]},
+        device="cpu",
+    )
+
+
+def measure(library: str, task: str, algorithm: str, start: int, end: int, threads: int) -> Any:
+    """When learning at `start` and at `end` was over, by the clock."""
+    if threads:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        os.environ["XLA_FLAGS"] = (
+            "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        )
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    class Watch(BaseCallback):
+        marks = {start: 0.0, end: 0.0}
+
+        def _on_step(self) -> bool:
+            for mark, when in self.marks.items():
+                if self.num_timesteps > mark and not when:  # the first step after learning there
+                    self.marks[mark] = time.time()
+            return True
+
+    watch = Watch()
+    model(library, task, algorithm).learn(end + 1, callback=watch)
+    return watch.marks[start], watch.marks[end]
+
+
+def main() -> None:
+    library, task, algorithm, *numbers = sys.argv[1:]
+    start, end, *rest = map(int, numbers)
+    processes = rest[0] if rest else 1
+    jobs = [(library, task, algorithm, start, end, int(processes > 1))] * processes
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        marks = pool.starmap(measure, jobs)
+    seconds = max(last for _, last in marks) - min(first for first, _ in marks)
+    print(json.dumps({"steps_per_second": processes * (end - start) / seconds}))
 
 
 if __name__ == "__main__":

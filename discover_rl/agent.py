@@ -1,9 +1,12 @@
 """An agent: one algorithm wedded to one strategy, with a replay, lifted over a cohort's lanes.
 
-Every environment step is one call of `tick` – insert, sample, learn, next action – vmapped over
-lanes, jitted and donated. State and data carry a leading axis of lanes; the step does not, so what
-depends on it is decided once for all lanes. Random numbers come from (lane's seed, step, stream)
-alone: there is no generator to carry along or to lose.
+Every environment step is two programs: `learn`, the updates that are due, and `meet`, which takes
+in what the environments answered and chooses the next action. Learning for a step goes on while the
+environments make it: every action is the newest parameters', and a transition can be learned from
+as soon as the next is being made. Both are vmapped over lanes, jitted and donated. State and data
+carry a leading axis of lanes; the step does not, so what depends on it is decided once for all
+lanes. Random numbers come from (lane's seed, step, stream) alone: there is no generator to carry
+along or to lose.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import enum
 import functools
 import importlib
-from collections.abc import Sequence
+import time
 from typing import Any, NamedTuple
 
 import jax
@@ -19,12 +22,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random
 
-from discover_rl import replay
+from discover_rl import replay, sequels
 from discover_rl.interfaces import Algorithm, Strategy
-from discover_rl.types import Action, Array, Losses, Net, Seen, Spec, Turn, Update
-
-Sequel = tuple[Update | Turn, ...]
-"""What follows an environment step, in order."""
+from discover_rl.packing import as_before, pack, unpack
+from discover_rl.parcels import Reply, opened, packed, sealed, unpacked
+from discover_rl.sequels import Sequel
+from discover_rl.types import Action, Array, Net, Seen, Spec
+from discover_rl.watch import WATCHED, Bad, bad_loss, first_bad
 
 
 class Stream(enum.IntEnum):
@@ -45,37 +49,23 @@ class State(NamedTuple):
     action: Action  # chosen, and not yet answered by the environment
 
 
-CHUNK = 16
-"""Steps between two looks at the clock."""
-WATCHED = ("observation", "reward", *(f"{name}_loss" for name in Losses._fields), "action")
-"""What must stay finite, in the order in which it would go bad."""
+CHUNK_SECONDS = 0.2
+"""How long `advance` goes on by itself."""
 REPORT_BATCH = 1024
+MANY = 100
+"""Lanes from which on a GPU takes longer to learn than the host to start it."""
+
+_pack = jax.jit(pack)
+_unpack = jax.jit(unpack, donate_argnums=0)
+_fine = functools.cache(lambda lanes: jnp.full(lanes, -1, jnp.int32))
 
 
-class Reply(NamedTuple):
-    executed: Array  # (action,) to be sent to the environment
-    bad: Array  # () index into WATCHED of the first quantity that is not finite; −1: all are
+class Own(NamedTuple):
+    """What `meet` replaces."""
 
-
-class Bad(NamedTuple):
-    """A lane that cannot go on: after `step` steps this quantity is not finite."""
-
-    lane: int
-    quantity: str
-    step: int
-
-
-def broken(lane: int, step: int, seen: list) -> list[Bad]:
-    """The first answer since `step` that is not finite, if there is one."""
-    if not seen:
-        return []
-    reward, _, _, next_obs, obs = zip(*seen, strict=True)
-    observed = np.isfinite(np.stack(next_obs)) & np.isfinite(np.stack(obs))
-    fine = {"observation": observed.all(axis=1), "reward": np.isfinite(reward)}
-    bad = [
-        Bad(lane, name, step + 1 + int(it.argmin())) for name, it in fine.items() if not it.all()
-    ]
-    return sorted(bad, key=lambda it: it.step)[:1]
+    memory: Any
+    replay: replay.Replay
+    action: Action
 
 
 class Agent:
@@ -90,6 +80,7 @@ class Agent:
         strategy_hyper: Any,
         steps: int,
         environments: int = 1,
+        precision: str = "float32",
     ):
         """Only the statics of `hyper` and `strategy_hyper` count here: `init` gets the floats."""
         assert environments == 1  # replay keeps transitions in the order of one environment
@@ -99,10 +90,18 @@ class Agent:
         self.batch_size: int = hyper.batch_size
         self.capacity = min(hyper.replay_size, steps)
         self.steps = steps
+        self.precision = precision_of(precision)
+        self.packs = jax.default_backend() != "cpu"
         self.init = jax.jit(jax.vmap(self._init))
         self.enter = jax.jit(jax.vmap(self._enter, in_axes=(0, 0, 0, None)), donate_argnums=0)
         self.report = jax.jit(jax.vmap(self._report, in_axes=(0, None)))
-        self._ticks = functools.cache(self._compiled_tick)
+        self._learns = functools.cache(self._learning)
+        self._meets = functools.cache(self._meeting)
+
+    @property
+    def listens(self) -> bool:
+        """A strategy that listens may plan by what it hears, so nothing is learned before that."""
+        return self.algorithm.hears is not None
 
     def place(self, state: State) -> State:
         """The state where ticks want it: on the device."""
@@ -119,34 +118,88 @@ class Agent:
     def advance(
         self, state: State, lanes: Any, alive: np.ndarray, step: int, until: int
     ) -> tuple[State, int, list[Bad]]:
-        """Act and learn on, no further than `until` and no longer than all goes well."""
-        executed, bad = jax.device_get(state.action.executed), np.full(len(alive), -1)
-        for upto in range(step + 1, min(until, step + CHUNK) + 1):
-            seen = lanes.step(executed, alive, self.strategy.cuts(upto))
-            state, reply = self.tick(state, seen, upto)
-            step = upto
-            executed, bad = jax.device_get(reply)
-            if (bad[alive] >= 0).any():
-                break
-        lost = np.flatnonzero(alive & (bad >= 0)).tolist()
-        return state, step, [Bad(lane, WATCHED[bad[lane]], step) for lane in lost]
+        """Act and learn on, no further than `until`; the lanes that went bad on the way."""
+        alive, found = alive.copy(), []
+        # Starting to learn takes the host some time. Where learning takes longer, it is best begun
+        # as soon as the device is free; else, once the environments are busy.
+        early = not self.packs or len(alive) > MANY
+        executed, over = jax.device_get(state.action.executed), time.monotonic() + CHUNK_SECONDS
+        state, lost, last = self._packed(state), None, False
+        while not last:
+            step += 1
+            last = step == until or time.monotonic() > over
+            lanes.send(executed, alive, self.strategy.cuts(step))
+            if lost is None:
+                state, lost = self.learn(state, step)
+            state, reply = self.meet(state, lanes.receive(), lost, step)
+            lost = None
+            if early and not last:
+                state, lost = self.learn(state, step + 1)
+            executed, bad = opened(reply)
+            for lane in np.flatnonzero(alive & (bad >= 0)).tolist():
+                found.append(Bad(lane, WATCHED[bad[lane]], step))
+                alive[lane] = False
+        return self._unpacked(state), step, found
 
     def tick(self, state: State, seen: Seen, step: int) -> tuple[State, Reply]:
-        """Learn from what was seen after `step` environment steps, and choose the next action."""
-        return self._ticks(self.due(step))(state, seen, np.int32(step))
+        """Learn what is due after `step` environment steps, take in the last, choose the next."""
+        state, lost = self.learn(self._packed(state), step)
+        state, reply = self.meet(state, seen, lost, step)
+        return self._unpacked(state), opened(reply)
+
+    def learn(self, state: State, step: int) -> tuple[State, Array]:
+        """Begin the updates that are due after `step` environment steps, from all but the last.
+
+        Beside the state, what of each lane is not finite, as watch.py counts.
+        """
+        sequel = () if self.listens or step == 1 else self.due(step)
+        if not sequel:
+            return state, _fine(len(state.seed))
+        learns = self._learns(sequel)
+        learner, lost = learns(state.learner, state.replay, state.seed, np.int32(step))
+        return state._replace(learner=learner), lost
+
+    def meet(self, state: State, seen: Seen, lost: Array, step: int) -> tuple[State, Array]:
+        """Take in what was seen after `step` environment steps and choose the next action."""
+        meets = self._meets(self.due(step) if self.listens else ())
+        own = Own(state.memory, state.replay, state.action)
+        learner, own, reply = meets(own, state.learner, state.seed, lost, packed(seen, step))
+        return State(state.seed, learner or state.learner, *own), reply
+
+    def _packed(self, state: State) -> State:
+        return state._replace(learner=_pack(state.learner)) if self.packs else state
+
+    def _unpacked(self, state: State) -> State:
+        return state._replace(learner=_unpack(state.learner)) if self.packs else state
 
     def nets(self, state: State) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
         greedy = jax.vmap(lambda learner: self.algorithm.greedy(learner).net)
         return jax.device_get(greedy(state.learner))
 
-    def _compiled_tick(self, sequel: Sequel) -> Any:
-        each = jax.vmap(functools.partial(self._tick, sequel), in_axes=(0, 0, None, None))
+    def _learning(self, sequel: Sequel) -> Any:
+        each = jax.vmap(functools.partial(self._learn, sequel), in_axes=(0, 0, 0, None))
 
-        def tick(state: State, seen: Seen, step: Array) -> tuple[State, Reply]:
-            return each(state, seen, step, jnp.any(seen.ended))
+        def learn(learner: Any, buffer: replay.Replay, seed: Array, step: Array) -> Any:
+            with jax.default_matmul_precision(self.precision):
+                learned, lost = each(unpack(learner), buffer, seed, step)
+            return as_before(learner, learned), lost
 
-        return jax.jit(tick, donate_argnums=0)
+        return jax.jit(learn, donate_argnums=0)
+
+    def _meeting(self, sequel: Sequel) -> Any:
+        each = jax.vmap(functools.partial(self._meet, sequel), in_axes=(0, 0, 0, 0, 0, None, None))
+        changes = self.listens or self.algorithm.observes
+
+        def meet(own: Own, learner: Any, seed: Array, lost: Array, parcel: Array) -> Any:
+            seen, step = unpacked(parcel, self.spec.observation_size)
+            with jax.default_matmul_precision(self.precision):
+                new, own, reply = each(
+                    own, unpack(learner), seed, lost, seen, step, jnp.any(seen.ended)
+                )
+            return as_before(learner, new) if changes else None, own, sealed(reply)
+
+        return jax.jit(meet, donate_argnums=(0, 1) if changes else 0)
 
     # From here on: one lane.
 
@@ -160,7 +213,8 @@ class Agent:
     def _enter(self, state: State, obs: Array, fresh: Array, step: Array) -> State:
         """Where `fresh`, an episode starts at `obs` and the next action is chosen there."""
         keys = streams(state.seed, step)
-        chosen = self._act(state.learner, self._begin(state, fresh, keys), obs, keys, step)
+        memory = self._begin(state.learner, state.memory, fresh, keys)
+        chosen = self._act(state.learner, memory, obs, keys, step)
         kept = state.learner, state.memory, state.action
         learner, memory, action = jax.tree.map(
             lambda new, old: jnp.where(fresh, new, old), chosen, kept
@@ -168,64 +222,47 @@ class Agent:
         buffer = replay.enter(state.replay, obs, fresh)
         return State(state.seed, learner, memory, buffer, action)
 
-    def _tick(
-        self, sequel: Sequel, state: State, seen: Seen, step: Array, some_ended: Array
-    ) -> tuple[State, Reply]:
-        keys = streams(state.seed, step)
+    def _learn(
+        self, sequel: Sequel, learner: Any, buffer: replay.Replay, seed: Array, step: Array
+    ) -> tuple[Any, Array]:
+        key, progress = streams(seed, step)[Stream.LEARN], step / self.steps
+        learner, losses = sequels.play(
+            self.algorithm, sequel, learner, buffer, key, progress, self.batch_size
+        )
+        return learner, bad_loss(losses)
+
+    def _meet(
+        self,
+        sequel: Sequel,
+        own: Own,
+        learner: Any,
+        seed: Array,
+        lost: Array,
+        seen: Seen,
+        step: Array,
+        some_ended: Array,
+    ) -> tuple[Any, Own, Reply]:
+        keys = streams(seed, step)
+        buffer = replay.insert(own.replay, own.action, seen)
         if self.algorithm.hears is not None:
-            heard = self.algorithm.hears(state.learner, state.memory, seen)
-            state = state._replace(learner=heard)
-        buffer = replay.insert(state.replay, state.action, seen)
-        learner, memory, losses = state.learner, state.memory, Losses()
+            learner = self.algorithm.hears(learner, own.memory, seen)
+        if sequel:
+            learner, lost = self._learn(sequel, learner, buffer, seed, step)
+        memory = own.memory
         if jax.tree.leaves(memory):
             # Of all lanes together, so that it is a branch, not a choice of what both made: a
             # strategy may draw as many numbers as the actor has parameters.
-            begin = functools.partial(self._begin, state, seen.ended, keys)
-            memory = jax.lax.cond(some_ended, begin, lambda: state.memory)
-        if sequel:
-            progress = step / self.steps
-            learner, losses = self._learn(sequel, learner, buffer, keys[Stream.LEARN], progress)
+            begin = functools.partial(self._begin, learner, memory, seen.ended, keys)
+            memory = jax.lax.cond(some_ended, begin, lambda: own.memory)
         learner, memory, action = self._act(learner, memory, seen.obs, keys, step)
-        watched = (seen.next_obs, seen.reward, *losses, action.executed)
-        finite = jnp.stack([jnp.isfinite(jnp.asarray(value)).all() for value in watched])
-        bad = jnp.where(finite.all(), -1, jnp.argmin(finite))
-        return State(state.seed, learner, memory, buffer, action), Reply(action.executed, bad)
+        bad = jnp.where(lost < 0, first_bad({"action": action.executed}), lost)
+        bad = first_bad({"observation": seen.next_obs, "reward": seen.reward}, bad)
+        return learner, Own(memory, buffer, action), Reply(action.executed, bad)
 
-    def _learn(
-        self, sequel: Sequel, learner: Any, buffer: replay.Replay, key: Any, progress: Any
-    ) -> tuple[Any, Losses]:
-        """One update after the other; what repeats is a loop in the program, not a longer one."""
-        keys = random.split(key, (len(sequel), 2))
-        losses = Losses()
-        done = 0
-        for pattern, times in repeats(sequel):
-            upto = done + times * len(pattern)
-            rounds = keys[done:upto].reshape(times, len(pattern), 2)
-            done = upto
-
-            def play(learner: Any, keys: Any, pattern=pattern) -> tuple[Any, Losses]:
-                losses = Losses()
-                for update, (sample_key, learn_key) in zip(pattern, keys, strict=True):
-                    if isinstance(update, Turn):
-                        learner = self.algorithm.turn(learner, update.name)
-                        continue
-                    batch = replay.sample(buffer, sample_key, self.batch_size, update.recent)
-                    learner, losses = self.algorithm.learn(
-                        learner, batch, learn_key, update, progress
-                    )
-                return learner, losses
-
-            if times == 1:
-                learner, losses = play(learner, rounds[0])
-            else:
-                learner, each = jax.lax.scan(play, learner, rounds)
-                losses = jax.tree.map(lambda leaf: leaf[-1], each)
-        return learner, losses
-
-    def _begin(self, state: State, fresh: Array | bool, keys: Any) -> Any:
+    def _begin(self, learner: Any, memory: Any, fresh: Array | bool, keys: Any) -> Any:
         """The strategy's memory, begun anew where an episode is."""
-        begun = self.algorithm.begin(state.learner, keys[Stream.BEGIN])
-        return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, state.memory)
+        begun = self.algorithm.begin(learner, keys[Stream.BEGIN])
+        return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, memory)
 
     def _act(self, learner: Any, memory: Any, obs: Array, keys: Any, step: Array) -> Any:
         noise = self.algorithm.draw(keys[Stream.ACT])
@@ -248,38 +285,13 @@ def wed(
     return module.make(spec, hyper, made), made
 
 
+def precision_of(name: str) -> str | None:
+    """What JAX calls this precision of matrix products; a CPU knows only one."""
+    if jax.default_backend() == "cpu":
+        return None
+    return {"float32": "float32", "tf32": "tensorfloat32"}[name]
+
+
 def streams(seed: Array, step: Array | int) -> Any:
     """A lane's keys at a step, one for each Stream."""
     return random.split(random.fold_in(random.key(seed), step), len(Stream))
-
-
-def repeats(sequel: Sequel) -> list[tuple[Sequel, int]]:
-    """The sequence as patterns and how often each comes in a row: abababcc → (ab, 3), (c, 2)."""
-    parts = []
-    while sequel:
-        best, times = sequel[:1], 1
-        for length in range(1, len(sequel) // 2 + 1):
-            pattern = sequel[:length]
-            count = 1
-            while sequel[count * length : (count + 1) * length] == pattern:
-                count += 1
-            if count > 1 and count * length > times * len(best):
-                best, times = pattern, count
-        parts.append((best, times))
-        sequel = sequel[times * len(best) :]
-    return parts
-
-
-def stack(trees: Sequence[Any]) -> Any:
-    """Trees of numbers, one per lane, as one tree of float32 arrays with lanes in front."""
-    return jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *trees)
-
-
-def stacked(trees: Sequence[Any]) -> Any:
-    """Trees of arrays, one per lane, as one with lanes in front, on the host."""
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
-
-
-def lane_of(tree: Any, lane: int) -> Any:
-    """One lane of a tree, as views; of a memory, one environment."""
-    return jax.tree.map(lambda leaf: leaf[lane, ...], tree)

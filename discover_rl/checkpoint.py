@@ -21,10 +21,10 @@ import numpy as np
 import safetensors.numpy
 
 from discover_rl import provenance, store
-from discover_rl.agent import stacked
 from discover_rl.config import Run
 from discover_rl.envs import Episode
 from discover_rl.replay import Replay
+from discover_rl.trees import stacked
 from discover_rl.types import UserError
 
 FORMAT = 2

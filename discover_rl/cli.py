@@ -156,7 +156,7 @@ def _describe(name: str) -> None:
     import importlib
 
     from discover_rl.algorithms import ALGORITHMS
-    from discover_rl.config import Env, Eval
+    from discover_rl.config import Compute, Env, Eval
     from discover_rl.hyper import nearest
     from discover_rl.strategies import STRATEGIES
 
@@ -167,7 +167,8 @@ def _describe(name: str) -> None:
         raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")
     module = importlib.import_module(f"discover_rl.{room}.{name}")
     prefix = "strategy." if room == "strategies" else ""
-    groups = [(prefix, module.Hyper)] + ([] if prefix else [("eval.", Eval), ("env.", Env)])
+    shared = [("eval.", Eval), ("env.", Env), ("compute.", Compute)]
+    groups = [(prefix, module.Hyper)] + ([] if prefix else shared)
     typer.echo(f"{name}: {rooms[room][name]}")
     for prefix, cls in groups:
         for field in dataclasses.fields(cls):

@@ -22,14 +22,16 @@ import jax
 import numpy as np
 
 from discover_rl import checkpoint, provenance, store
-from discover_rl.agent import Agent, lane_of, stack
+from discover_rl.agent import Agent
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run
 from discover_rl.envs import Episode, Lanes
 from discover_rl.evaluate import Evaluator, Interrupted
 from discover_rl.policy import Policy
+from discover_rl.pools import Pool
 from discover_rl.rollouts import RolloutAgent
 from discover_rl.store import Record
+from discover_rl.trees import lane_of, stack
 from discover_rl.types import Stopped
 
 
@@ -69,8 +71,12 @@ class Cohort:
         self.runs, self.out, self.desk, self.observer = list(runs), out, desk, observer
         self.records = [records[run.name] for run in runs]
         self.alive = np.ones(len(runs), bool)
-        self.lanes = Lanes(first.task, seeds, **dataclasses.asdict(first.env))
-        self.evaluator = Evaluator(first.task, seeds, first.eval.episodes, first.eval.max_steps)
+        settings = dataclasses.asdict(first.env)
+        engine = settings.pop("engine")
+        lanes = Lanes if engine == "gymnasium" else Pool
+        self.lanes: Lanes | Pool = lanes(first.task, seeds, **settings)
+        asked = first.eval.episodes, first.eval.max_steps
+        self.evaluator = Evaluator(first.task, seeds, *asked, engine)
         kind = RolloutAgent if first.algorithm in ON_POLICY else Agent
         self.agent: Any = kind(
             self.lanes.spec,
@@ -80,6 +86,7 @@ class Cohort:
             first.strategy_hyper,
             first.steps,
             first.env.count,
+            first.compute.precision,
         )
         begin = (
             np.asarray(seeds, np.uint32),
@@ -99,13 +106,13 @@ class Cohort:
         for run, record in zip(self.runs, self.records, strict=True):
             header = {"run": run.to_json(), "code": provenance.code()}
             record.begin(header | {"commit": provenance.commit()})
-        envs = len(self.lanes.envs)
+        envs = len(self.lanes.obs)
         for env in range(envs):
             self.lanes.begin(env)
         self.state = self.agent.enter(state, self.lanes.obs, np.ones(envs, bool), np.int32(0))
 
     def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
-        fresh = np.zeros(len(self.lanes.envs), bool)
+        fresh = np.zeros(len(self.lanes.obs), bool)
         for lane, (running, record) in enumerate(zip(episodes, self.records, strict=True)):
             if not running:
                 self.alive[lane] = False

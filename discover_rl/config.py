@@ -1,8 +1,8 @@
 """What a run is, and how it comes about: the algorithm's defaults, then presets, then the user.
 
 A setting has one name everywhere – command line, Python, files: an algorithm's bare (`gamma`), a
-strategy's with a prefix (`strategy.lam`), evaluation's and the environment's likewise
-(`eval.every`, `env.reward_delay`).
+strategy's with a prefix (`strategy.lam`), and so those of evaluation, of the environment and of the
+machine (`eval.every`, `env.reward_delay`, `compute.precision`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
+import math
 import re
 import tomllib
 import typing
@@ -21,6 +22,7 @@ from typing import Any
 
 from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.hyper import build, nearest, setting, unknown
+from discover_rl.machine import engine
 from discover_rl.strategies import ONLY, STRATEGIES
 from discover_rl.types import UserError
 
@@ -39,11 +41,25 @@ class Eval:
 @dataclass(frozen=True)
 class Env:
     count: int = setting(1, "Environments of a run, stepped together; on-policy only.", low=1)
+    engine: str = setting(
+        "gymnasium",
+        "What steps them; envpool: threads, for MuJoCo's tasks; auto: those where they pay.",
+        choices=("gymnasium", "envpool", "auto"),
+    )
     reward_delay: int = setting(
         1, "Steps over which training rewards are summed before they are paid.", low=1
     )
     limit_terminates: bool = setting(
         False, "Learn from a time limit as from a termination (on: as the authors' code)."
+    )
+
+
+@dataclass(frozen=True)
+class Compute:
+    precision: str = setting(
+        "float32",
+        "Of matrix products on a GPU; tf32 is faster and rounds their factors to 10 bits.",
+        choices=("float32", "tf32"),
     )
 
 
@@ -60,6 +76,7 @@ class Run:
     strategy_hyper: Any
     eval: Eval
     env: Env
+    compute: Compute
     name: str
     """Its folder, below the output folder."""
 
@@ -70,6 +87,7 @@ class Run:
             ("strategy.", self.strategy_hyper),
             ("eval.", self.eval),
             ("env.", self.env),
+            ("compute.", self.compute),
         )
         settings = {
             prefix + name: list(value) if isinstance(value, tuple) else value
@@ -100,6 +118,7 @@ def resolve(
         "strategy.": importlib.import_module(f"discover_rl.strategies.{strategy}").Hyper,
         "eval.": Eval,
         "env.": Env,
+        "compute.": Compute,
     }
     chosen = preset(algorithm, task, strategy) | dict(overrides)
     known = {
@@ -122,6 +141,10 @@ def resolve(
         built["eval."] = _cadence(algorithm, int(steps), built["eval."], built["env."].count)
         if algorithm in ON_POLICY:
             _filled(int(steps), built[""], built["env."].count)
+        if built["env."].engine == "auto":
+            number = len(seeds) * math.prod(map(len, swept.values())) * built["env."].count
+            fastest = engine(task, number)
+            built["env."] = dataclasses.replace(built["env."], engine=fastest)
         varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
         folder = "".join(f"{part}/" for part in varied)
         runs += [
@@ -135,6 +158,7 @@ def resolve(
                 strategy_hyper=built["strategy."],
                 eval=built["eval."],
                 env=built["env."],
+                compute=built["compute."],
                 name=f"{folder}seed-{seed}",
             )
             for seed in seeds
@@ -156,7 +180,8 @@ def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
     groups: dict[Any, list[Run]] = {}
     for run in runs:
         static = [_statics(group) for group in (run.hyper, run.strategy_hyper)]
-        key = (run.task, run.algorithm, run.strategy, run.steps, run.eval, run.env, *static)
+        named = run.task, run.algorithm, run.strategy, run.steps
+        key = (*named, run.eval, run.env, run.compute, *static)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 

@@ -17,13 +17,8 @@ import gymnasium
 import numpy as np
 
 from discover_rl.hyper import nearest
+from discover_rl.machine import MUJOCO
 from discover_rl.types import Seen, Spec, UserError
-
-MUJOCO = (
-    *("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Swimmer", "Walker2d"),
-    *("Reacher", "InvertedPendulum", "InvertedDoublePendulum", "Pusher"),
-)
-"""Tasks whose -v2 and -v3 ran on mujoco-py, and whose -v4 and -v5 do not."""
 
 
 def make(task: str, reward_delay: int = 1) -> gymnasium.Env:
@@ -66,7 +61,7 @@ def _successor(name: str) -> str:
     Gymnasium keeps most of these ids in its registry, only to raise when they are made.
     """
     kind, _, version = name.rpartition("-v")
-    heirs = dict.fromkeys(MUJOCO, ("v2", "v3"))
+    heirs = dict.fromkeys(MUJOCO, ("v2", "v3"))  # they ran on mujoco-py
     heirs |= {"LunarLanderContinuous": ("v2",), "BipedalWalker": ("v2",)}
     if f"v{version}" not in heirs.get(kind, ()):
         return ""
@@ -173,6 +168,14 @@ class Lanes:
         self._digest[env] = 0
         self.obs[env] = self._observe(env, raw, 0.0)
 
+    def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
+        """Say what to do; here nothing is done before `receive`."""
+        self._sent = actions, alive, cut
+
+    def receive(self) -> Seen:
+        """What came of it."""
+        return self.step(*self._sent)
+
     def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
         """Act in every living lane, of one environment each; the others answer zeros.
 
@@ -241,3 +244,36 @@ class Lanes:
         digest = zlib.crc32(np.ascontiguousarray(raw).data, self._digest[env])
         self._digest[env] = zlib.crc32(struct.pack("d", reward), digest)
         return np.array(raw, np.float32).ravel()  # a copy: some environments reuse their arrays
+
+
+class Trials:
+    """Episodes from given seeds, one of each, as often as they are begun."""
+
+    def __init__(self, task: str, seeds: Sequence[int]):
+        self.task, self.seeds = task, tuple(seeds)
+        self.envs = [make(task) for _ in self.seeds]
+        self.spec = spec_of(self.envs[0])
+
+    def begin(self, which: np.ndarray) -> np.ndarray:
+        """Start these; (n, observation)."""
+        seen = []
+        for i in which.tolist():
+            self.envs[i] = renewed(self.envs[i], self.task)
+            seen.append(np.ravel(self.envs[i].reset(seed=self.seeds[i])[0]))
+        return np.asarray(seen, np.float32)
+
+    def step(
+        self, which: np.ndarray, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Act in these, in the task's units; (n, observation), (n,) rewards, (n,) ended."""
+        seen, rewards, ended = [], [], []
+        for i, action in zip(which.tolist(), actions, strict=True):
+            raw, reward, terminated, truncated, _ = self.envs[i].step(action)
+            seen.append(np.ravel(raw).astype(np.float32))
+            rewards.append(float(reward))
+            ended.append(terminated or truncated)
+        return np.asarray(seen), np.asarray(rewards), np.asarray(ended)
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()

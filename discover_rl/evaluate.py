@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from discover_rl import envs, networks
+from discover_rl.envs import Trials
 from discover_rl.policy import Policy
+from discover_rl.pools import PooledTrials
 from discover_rl.types import Form, Net, UserError
 
 SEED_OFFSET = 100
@@ -29,52 +31,57 @@ class Scores(NamedTuple):
 
 
 class Evaluator:
-    def __init__(self, task: str, seeds: Sequence[int], episodes: int, max_steps: int):
-        self.task, self.max_steps = task, max_steps
+    def __init__(
+        self,
+        task: str,
+        seeds: Sequence[int],
+        episodes: int,
+        max_steps: int,
+        engine: str = "gymnasium",
+    ):
+        self.max_steps, self.shape = max_steps, (len(seeds), episodes)
         # The first episode starts from the run's seed + 100 itself, the others from its offspring.
         first = [seed + SEED_OFFSET for seed in seeds]
-        self.seeds = [
-            [seed, *(envs.episode_seed(seed, i) for i in range(1, episodes))] for seed in first
-        ]
-        self.envs = [[envs.make(task) for _ in range(episodes)] for _ in seeds]
-        self.spec = envs.spec_of(self.envs[0][0])
+        trials = Trials if engine == "gymnasium" else PooledTrials
+        self.trials = trials(
+            task,
+            [
+                it
+                for seed in first
+                for it in (seed, *(envs.episode_seed(seed, i) for i in range(1, episodes)))
+            ],
+        )
+        self.spec = self.trials.spec
 
     def __call__(
         self, nets: Net, form: Form, alive: np.ndarray, interrupted: Callable[[], bool] = bool
     ) -> Scores:
         """One evaluation of every living lane; `nets` has lanes in front."""
-        shape = len(self.envs), len(self.envs[0])
-        obs = np.zeros((*shape, self.spec.observation_size), np.float32)
-        returns, lengths = np.zeros(shape), np.zeros(shape, int)
-        running = [(lane, i) for lane in np.flatnonzero(alive) for i in range(shape[1])]
-        for lane, i in running:
-            self.envs[lane][i] = envs.renewed(self.envs[lane][i], self.task)
-            raw, _ = self.envs[lane][i].reset(seed=self.seeds[lane][i])
-            obs[lane, i] = np.ravel(raw)
+        number = self.shape[0] * self.shape[1]
+        obs = np.zeros((number, self.spec.observation_size), np.float32)
+        returns, lengths = np.zeros(number), np.zeros(number, int)
+        running = np.flatnonzero(np.repeat(alive, self.shape[1]))
+        if running.size:
+            obs[running] = self.trials.begin(running)
         for _ in range(self.max_steps):
-            if not running:
+            if not running.size:
                 break
             if interrupted():
                 raise Interrupted
             # Lanes and episodes that have ended go on being computed: a batch of constant shape
             # gives an episode the same actions whatever the others do.
             with np.errstate(all="ignore"):  # a dead lane may hold anything
-                actions = self.spec.to_box(np.asarray(networks.mean_action(form, nets, obs)))
-            still = []
-            for lane, i in running:
-                raw, reward, terminated, truncated, _ = self.envs[lane][i].step(actions[lane, i])
-                obs[lane, i] = np.ravel(raw)
-                returns[lane, i] += float(reward)
-                lengths[lane, i] += 1
-                if not (terminated or truncated):
-                    still.append((lane, i))
-            running = still
-        return Scores(returns, lengths)
+                seen = obs.reshape(*self.shape, -1)
+                actions = np.asarray(networks.mean_action(form, nets, seen)).reshape(number, -1)
+            box = self.spec.to_box(actions[running])
+            obs[running], rewards, ended = self.trials.step(running, box)
+            returns[running] += rewards
+            lengths[running] += 1
+            running = running[~ended]
+        return Scores(returns.reshape(self.shape), lengths.reshape(self.shape))
 
     def close(self) -> None:
-        for lane in self.envs:
-            for env in lane:
-                env.close()
+        self.trials.close()
 
 
 def evaluate_policy(policy: Policy, task: str, episodes: int, max_steps: int = 10_000) -> Scores:

@@ -141,6 +141,8 @@ class Algorithm(NamedTuple):
     turn: Callable[..., Any]
     # (state, memory, seen) → state; None: the strategy does not listen
     hears: Callable[..., Any] | None = None
+    # Whether `act` changes the state.
+    observes: bool = False
 
 
 class OnPolicy(NamedTuple):

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from discover_rl._version import __version__
 
-PACKAGES = ("jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "box2d")
+PACKAGES = ("jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "box2d", "envpool")
 HERE = Path(__file__).parent
 # Rooms that cannot move a result: a change there must not keep a run from being resumed.
 BYSTANDERS = (
     *("__init__.py", "__main__.py", "api.py", "cli.py", "display.py"),
-    *("config.py", "policy.py", "results.py", "training.py", "workers.py"),
+    *("config.py", "machine.py", "policy.py", "results.py", "training.py", "workers.py"),
     *("provenance.py", "store.py", "checkpoint.py"),
 )
 

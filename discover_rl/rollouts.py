@@ -18,13 +18,15 @@ import jax
 import numpy as np
 
 from discover_rl import memories, running
-from discover_rl.agent import Bad, Stream, broken, lane_of, stacked, streams, wed
+from discover_rl.agent import Stream, precision_of, streams, wed
 from discover_rl.interfaces import OnPolicy
 from discover_rl.memories import Memories
 from discover_rl.networks import standardise
 from discover_rl.noise import Blocks
 from discover_rl.running import Running
+from discover_rl.trees import lane_of, stacked
 from discover_rl.types import Array, Net, Nudge, Rollout, Spec
+from discover_rl.watch import Bad, broken
 
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
@@ -58,6 +60,7 @@ class RolloutAgent:
         strategy_hyper: Any,
         steps: int,
         environments: int = 1,
+        precision: str = "float32",
     ):
         """Only the statics of `hyper` and `strategy_hyper` count here: `init` gets the floats."""
         self.algorithm: OnPolicy
@@ -65,6 +68,7 @@ class RolloutAgent:
         self.spec, self.steps, self.environments = spec, steps, environments
         self.horizon: int = hyper.horizon
         self.normalise: bool = hyper.normalise
+        self.precision = precision_of(precision)
         # Small matrices: handing them to several threads takes longer than multiplying them.
         alone = {"xla_cpu_multi_thread_eigen": False}
         self._init = jax.jit(self._new_learner)
@@ -293,4 +297,5 @@ class RolloutAgent:
         # The first rollout learns at full rates.
         progress = (step - self.horizon * self.environments) / self.steps
         key = streams(seed, step)[Stream.LEARN]
-        return self.algorithm.learn(learner, belief, rollout, key, progress)
+        with jax.default_matmul_precision(self.precision):
+            return self.algorithm.learn(learner, belief, rollout, key, progress)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from discover_rl import checkpoint, provenance, store, workers
+from discover_rl import checkpoint, machine, provenance, store, workers
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.cohort import Cohort, Observer
 from discover_rl.config import Run, cohorts
@@ -60,7 +60,7 @@ def fitting(runs: Sequence[Run]) -> int:
     """How many processes pay for these runs: one per core where lanes only take turns."""
     if runs[0].algorithm not in ON_POLICY:
         return 1
-    return min(len(runs), workers.cores())
+    return min(len(runs), machine.cores())
 
 
 def _begun(runs: Mapping[str, Run], records: Mapping[str, Record], out: Path) -> list[Job]:

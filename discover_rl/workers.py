@@ -28,13 +28,6 @@ PATIENCE = 30.0
 """Seconds to wait for a worker of a killed process to notice that it is alone."""
 
 
-def cores() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class Job(NamedTuple):
     """A cohort to train."""
 

@@ -7,11 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from discover_rl.agent import Agent, stack
+from discover_rl.agent import Agent
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import pairs
 from discover_rl.interfaces import Algorithm, Strategy
 from discover_rl.rollouts import RolloutAgent
+from discover_rl.trees import stack
 from discover_rl.types import Batch, Seen, Spec, Update
 
 SPEC = Spec((3,), (2,), (-1.0, -1.0), (1.0, 1.0))
@@ -103,8 +104,10 @@ class Answers:
         self.steps = [start] * len(self.seeds)
         self.actions: list[list[np.ndarray]] = [[] for _ in self.seeds]
 
-    def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
+    def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
         del actions, alive, cut
+
+    def receive(self) -> Seen:
         self.steps = [step + 1 for step in self.steps]
         return self.spoil(seen(self.seeds, self.steps[0]), self.steps[0])
 

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 
 from discover_rl import checkpoint, config, replay
-from discover_rl.agent import Agent, stack
+from discover_rl.agent import Agent
 from discover_rl.envs import Episode
+from discover_rl.trees import stack
 from discover_rl.types import Seen, Spec
 
 SPEC = Spec((3,), (2,), (-1.0, -1.0), (1.0, 1.0))

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from discover_rl import agent as agents
-from discover_rl.agent import repeats
+from discover_rl import sequels
+from discover_rl.sequels import repeats
 from discover_rl.types import Turn, Update
 from tests import cells
 
@@ -47,7 +47,7 @@ def test_a_loop_of_updates_is_one_after_the_other(monkeypatch, algorithm, settin
         return jax.device_get(cells.run(agent, begun, seeds, 8))
 
     looped, actions = outcome()
-    monkeypatch.setattr(agents, "repeats", lambda updates: [((one,), 1) for one in updates])
+    monkeypatch.setattr(sequels, "repeats", lambda updates: [((one,), 1) for one in updates])
     unrolled, same_actions = outcome()
     # Learning starts after 4 steps, so there is one round, after step 7.
     assert looped.learner.critic_optimiser[0].count.tolist() == [settings["updates"]] * 2

@@ -7,12 +7,12 @@ import jax
 import numpy as np
 import pytest
 
-from discover_rl.agent import lane_of
 from discover_rl.algorithms import likelihood
 from discover_rl.algorithms.onpolicy import features, policy
 from discover_rl.interfaces import View
 from discover_rl.rollouts import RolloutAgent
 from discover_rl.strategies.coherent import Belief
+from discover_rl.trees import lane_of
 from discover_rl.types import Nudge, Rollout
 from tests import cells
 from tests.test_coherent_rollouts import Q, filtered

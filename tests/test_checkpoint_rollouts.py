@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from discover_rl import checkpoint, config
-from discover_rl.agent import stack
 from discover_rl.rollouts import RolloutAgent
+from discover_rl.trees import stack
 from discover_rl.types import UserError
 from tests import cells
 from tests.snapshots import ALL, assert_same, assert_same_episodes, episodes_at, lanes, listing

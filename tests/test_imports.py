@@ -9,9 +9,11 @@ HERE = Path(discover_rl.__file__).parent
 # Each room may import itself and the rooms before it in this list, and no others of ours.
 ORDER = [
     ["_version", "types"],
-    ["interfaces", "hyper", "networks", "equations", "replay", "running", "provenance"],
-    ["policy", "algorithms", "strategies"],
+    ["interfaces", "hyper", "networks", "equations", "replay", "running", "provenance", "machine"],
+    ["trees", "parcels", "packing", "watch"],
+    ["policy", "algorithms", "strategies", "sequels"],
     ["agent", "config", "envs", "store"],
+    ["pools"],
     ["memories", "noise"],
     ["rollouts", "evaluate", "checkpoint", "results"],
     ["cohort"],
@@ -30,6 +32,10 @@ PURE = [
     "replay",
     "algorithms",
     "strategies",
+    "parcels",
+    "packing",
+    "watch",
+    "sequels",
     "agent",
 ]
 

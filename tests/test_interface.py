@@ -73,13 +73,13 @@ def test_a_copy_that_is_frozen_for_an_episode():
     assert "gain" in state.learner.actor["net"]["layer0"]
     copies = []
     for step in range(1, 15):
-        before = jax.device_get(state.learner)
         seen = cells.seen(seeds, step)
         state, _ = agent.tick(state, seen, step)
+        newest = jax.device_get(state.learner)
         copies.append(jax.device_get(state.memory["head"]["weight"]))
         for lane in range(2):
             if seen.ended[lane]:  # a fresh copy of the actor as it was when the episode began
-                expected = before.actor["net"]["head"]["weight"][lane] + np.float32(0.1)
+                expected = newest.actor["net"]["head"]["weight"][lane] + np.float32(0.1)
                 np.testing.assert_allclose(copies[-1][lane], expected, rtol=1e-6)
             elif step > 1:
                 np.testing.assert_array_equal(copies[-1][lane], copies[-2][lane])

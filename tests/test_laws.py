@@ -96,7 +96,9 @@ def test_nothing_is_compiled_twice(cell):
     if cell[0] in ON_POLICY:
         programs = {agent._learn, agent._noise._draw}
     else:
-        programs = {agent._ticks(agent.due(step)) for step in range(1, STEPS)}
+        due = {agent.due(step) for step in range(2, STEPS)}
+        learned = set() if agent.listens else {agent._learns(sequel) for sequel in due if sequel}
+        programs = learned | {agent._meets(sequel if agent.listens else ()) for sequel in due}
     assert len(programs) > 1  # without and with learning, at least
     sizes = [program._cache_size() for program in programs]
     if agent.strategy.recall:

@@ -297,14 +297,14 @@ def test_a_run_that_is_stopped_in_any_phase_goes_on_exactly(tmp_path, monkeypatc
         **{**settings, "strategy.trial_updates": 5, "strategy.trial": trial},
     )
     ends = []
-    step = agents.Agent.tick
+    meet = agents.Agent.meet
 
-    def watched(self, state, seen, now):
+    def watched(self, state, seen, lost, now):
         ends.append((now, seen.ended.all(), seen.terminated.any()))
-        return step(self, state, seen, now)
+        return meet(self, state, seen, lost, now)
 
     with monkeypatch.context() as patch:
-        patch.setattr(agents.Agent, "tick", watched)
+        patch.setattr(agents.Agent, "meet", watched)
         training.train(runs, tmp_path / "whole")
     cut = [40, 55, 75, 90, 105, 125, 140] if trial == "clone" else [40, 55, 75, 90, 110, 125, 145]
     assert [now for now, ended, _ in ends if ended] == cut  # Pendulum has no end before step 200

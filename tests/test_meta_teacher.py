@@ -9,10 +9,11 @@ import pytest
 from jax import random
 
 from discover_rl import networks
-from discover_rl.agent import Agent, stack
+from discover_rl.agent import Agent
 from discover_rl.algorithms import core, ddpg
 from discover_rl.interfaces import View
 from discover_rl.strategies import meta
+from discover_rl.trees import stack
 from discover_rl.types import Nudge, Seen, Spec
 from tests import cells
 from tests.test_meta import HP, view_of, wed

@@ -9,13 +9,13 @@ import pytest
 from jax import random
 
 from discover_rl import networks
-from discover_rl.agent import lane_of
 from discover_rl.algorithms import likelihood, ppo
 from discover_rl.algorithms.onpolicy import features, policy
 from discover_rl.interfaces import Strategy, View
 from discover_rl.memories import Memories
 from discover_rl.rollouts import RolloutAgent
 from discover_rl.strategies import noisynet, psne
+from discover_rl.trees import lane_of
 from discover_rl.types import UserError
 from tests import cells
 from tests.test_rollouts import SEEDS, advanced

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from discover_rl import checkpoint, config, provenance, store, training
-from discover_rl.agent import Agent, stack
+from discover_rl.agent import Agent
 from discover_rl.envs import Episode, Lanes
+from discover_rl.trees import stack
 from discover_rl.types import UserError
 
 SETTINGS = {"hidden": (8,), "batch_size": 8, "warmup": 40, "eval.every": 60, "eval.episodes": 2}

@@ -218,4 +218,6 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
         )
 
     listens = hears if strategy.hears else None
-    return Algorithm(init, begin, draw, act, learn, report, greedy, due, FORM, turn, listens)
+    return Algorithm(
+        init, begin, draw, act, learn, report, greedy, due, FORM, turn, listens, core.normalise
+    )

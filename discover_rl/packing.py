@@ -1,0 +1,83 @@
+"""A tree of arrays as few: starting a program takes time for every array that it takes or gives.
+
+On a GPU that is several microseconds each, more than computing on most of them. So what is small –
+biases, settings, counters – lies in one array there; large arrays stay as they are, because taking
+them out of a larger one would mean copying them. On a CPU it is the copying that costs, so there
+trees stay trees. All arrays have lanes in front.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from discover_rl.types import Array
+
+LARGE = 16_384
+"""Numbers of a lane from which on an array stays by itself."""
+
+
+class Layout:
+    """What is where. Compared by identity, which takes no time; `_layout` has one for each."""
+
+    def __init__(self, tree: Any, kinds: tuple[tuple[tuple[int, ...], Any], ...]):
+        self.tree, self.kinds = tree, kinds  # of each leaf, the shape in a lane and the type
+
+
+_layout = functools.cache(Layout)
+
+
+@jax.tree_util.register_pytree_node_class
+class Packed:
+    def __init__(self, large: tuple[Array, ...], small: Array, layout: Layout):
+        self.large, self.layout = large, layout
+        self.small = small  # (lanes, numbers), as bits
+
+    def tree_flatten(self) -> tuple[Any, Layout]:
+        return (self.large, self.small), self.layout
+
+    @classmethod
+    def tree_unflatten(cls, layout: Layout, parts: Any) -> Packed:
+        large, small = parts
+        return cls(large, small, layout)
+
+
+def pack(tree: Any) -> Packed:
+    leaves, structure = jax.tree.flatten(tree)
+    kinds = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
+    assert all(dtype.itemsize == 4 for _, dtype in kinds)
+    bits = [
+        jax.lax.bitcast_convert_type(leaf, jnp.int32).reshape(len(leaf), -1)
+        for leaf in leaves
+        if not _large(leaf.shape[1:])
+    ]
+    large = tuple(leaf for leaf in leaves if _large(leaf.shape[1:]))
+    return Packed(large, jnp.concatenate(bits, axis=1), _layout(structure, kinds))
+
+
+def unpack(packed: Any) -> Any:
+    """The tree again; what is not packed stays as it is."""
+    if not isinstance(packed, Packed):
+        return packed
+    large, at, leaves = iter(packed.large), 0, []
+    for shape, dtype in packed.layout.kinds:
+        if _large(shape):
+            leaves.append(next(large))
+            continue
+        bits = packed.small[:, at : at + math.prod(shape)].reshape(-1, *shape)
+        leaves.append(jax.lax.bitcast_convert_type(bits, dtype))
+        at += math.prod(shape)
+    return jax.tree.unflatten(packed.layout.tree, leaves)
+
+
+def as_before(before: Any, tree: Any) -> Any:
+    """The tree, packed where what it replaces was."""
+    return pack(tree) if isinstance(before, Packed) else tree
+
+
+def _large(shape: tuple[int, ...]) -> bool:
+    return math.prod(shape) >= LARGE

@@ -1,0 +1,222 @@
+"""Lanes of environments stepped together by EnvPool's threads. The only room that imports it.
+
+It has the same methods as `envs.Lanes` and the same rules: a new episode follows an ended one at
+once, the true last observation is kept, and an episode can be had again from its number and the
+actions since its start. An environment's episodes come from one generator, seeded by the run, that
+is used at resets alone; so the start of the n-th is had again by resetting so many times. That
+holds for MuJoCo's tasks, and these are all that is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from discover_rl.envs import Episode, episode_seed, spec_of
+from discover_rl.machine import cores, pooled
+from discover_rl.types import Seen, UserError
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number without pattern, to tell the order of what was seen."""
+
+
+class Pool:
+    """`count` environments per lane, those of a lane one after the other in every array."""
+
+    def __init__(
+        self,
+        task: str,
+        seeds: Sequence[int],
+        reward_delay: int = 1,
+        limit_terminates: bool = False,
+        count: int = 1,
+        threads: int = 0,
+    ):
+        self.task, self.seeds, self.count = task, tuple(seeds), count
+        self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
+        number = len(self.seeds) * count
+        self.pool = _pool(task, [self._seed(env) for env in range(number)], threads)
+        self.spec = spec_of(self.pool)
+        size = self.spec.observation_size
+        self.obs = np.zeros((number, size), np.float32)
+        self._episode = np.full(number, -1)
+        self._digest = np.zeros(number, np.uint64)
+        self._weights = MIX ** np.arange(1, size + 2, dtype=np.uint64)
+        self._owed, self._made = np.zeros(number, np.float32), np.zeros(number, int)
+        # What was done at every step, since before the oldest of the running episodes.
+        self._log: list[np.ndarray] = []
+        self._dropped = 0
+
+    def begin(self, env: int) -> None:
+        """Start the next episode of an environment."""
+        self._begin(np.asarray([env], np.int32))
+
+    def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
+        """Act in every living environment, and do not wait for what comes of it.
+
+        With `cut`, episodes that would go on are truncated here.
+        """
+        envs = np.flatnonzero(alive).astype(np.int32)
+        self._sent = envs, cut
+        self._log.append(actions.copy())
+        if envs.size:
+            self._send(envs, actions[envs])
+
+    def receive(self) -> Seen:
+        """What came of it; those that are not alive answer zeros."""
+        envs, cut = self._sent
+        reward, next_obs = np.zeros(len(self.obs), np.float32), np.zeros_like(self.obs)
+        terminated, ended = np.zeros(len(self.obs), bool), np.zeros(len(self.obs), bool)
+        if envs.size:
+            raw, paid, done, limit = self._receive(envs)
+            next_obs[envs], ended[envs] = raw, done | limit | cut
+            # A limit of the task's may count as termination; a cut from outside never does.
+            terminated[envs] = done | limit & self.limit_terminates
+            reward[envs] = self._due(envs, paid, ended[envs])
+            self.obs[envs] = raw
+        if ended.any():
+            self._begin(np.flatnonzero(ended).astype(np.int32))
+        return Seen(reward, terminated, ended, next_obs, self.obs.copy())
+
+    def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
+        self.send(actions, alive, cut)
+        return self.receive()
+
+    def episodes(self, lane: int) -> list[Episode]:
+        """Those that are running in a lane's environments."""
+        size, last = self.spec.action_size, len(self._log)
+        found = []
+        for env in range(lane * self.count, (lane + 1) * self.count):
+            rows = [row[env] for row in self._log[last - self._made[env] :]]
+            actions = np.asarray(rows, np.float32).reshape(-1, size)
+            found.append(Episode(int(self._episode[env]), actions, int(self._digest[env])))
+        return found
+
+    def restore(self, env: int, episode: Episode) -> bool:
+        """Have this episode again. False: it came out differently, so a new one was started."""
+        one = np.asarray([env], np.int32)
+        while self._episode[env] < episode.number:
+            self._begin(one)
+        for action in episode.actions:
+            self._send(one, action[None])
+            raw, reward, done, limit = self._receive(one)
+            self.obs[env] = raw[0]
+            self._due(one, reward, done | limit)
+            if done[0] or limit[0]:
+                break
+        # Environments are restored one after the other, and each has its own place in the log.
+        missing = len(episode.actions) - len(self._log)
+        if missing > 0:
+            blank = np.zeros((len(self.obs), self.spec.action_size), np.float32)
+            self._log = [blank.copy() for _ in range(missing)] + self._log
+        first = len(self._log) - len(episode.actions)
+        for row, action in enumerate(episode.actions, first):
+            self._log[row][env] = action
+        if self._made[env] == len(episode.actions) and self._digest[env] == episode.digest:
+            return True
+        self._begin(one)
+        return False
+
+    def close(self) -> None:
+        self.pool.close()
+
+    def _seed(self, env: int) -> int:
+        lane, number = divmod(env, self.count)
+        return episode_seed(self.seeds[lane], 0, number) % 2**31
+
+    def _begin(self, envs: np.ndarray) -> None:
+        raw, info = self.pool.reset(envs)
+        which = info["env_id"]
+        self._episode[which] += 1
+        self._digest[which] = 0
+        self._owed[which] = 0.0
+        self._made[which] = 0
+        self._see(which, raw, np.zeros(len(which)))
+        self.obs[which] = raw.reshape(len(which), -1)
+        self._forget()
+
+    def _send(self, envs: np.ndarray, actions: np.ndarray) -> None:
+        self.pool.send(np.asarray(self.spec.to_box(actions), np.float64), envs)
+
+    def _receive(self, envs: np.ndarray) -> tuple[Any, ...]:
+        """(observations, rewards, terminated, at their limit), in the order of `envs`."""
+        raw, reward, done, limit, info = self.pool.recv()
+        assert np.array_equal(info["env_id"], envs)
+        self._see(envs, raw, reward)
+        self._made[envs] += 1
+        return raw.reshape(len(envs), -1).astype(np.float32), reward, done, limit
+
+    def _due(self, envs: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> np.ndarray:
+        """What is paid now: rewards are summed until a period of their delay is over."""
+        if self.reward_delay == 1:
+            return reward
+        self._owed[envs] += reward
+        pays = ended | (self._made[envs] % self.reward_delay == 0)
+        paid = np.where(pays, self._owed[envs], 0.0)
+        self._owed[envs] = np.where(pays, 0.0, self._owed[envs])
+        return paid
+
+    def _see(self, envs: np.ndarray, raw: np.ndarray, reward: np.ndarray) -> None:
+        """All digests at once: one by one, they would take longer than the physics."""
+        seen = np.concatenate([raw.reshape(len(envs), -1), reward[:, None]], axis=1, dtype=float)
+        mixed = (seen.view(np.uint64) * self._weights).sum(axis=1, dtype=np.uint64)
+        self._digest[envs] = (self._digest[envs] ^ mixed) * MIX
+
+    def _forget(self) -> None:
+        """Drop what was done before the oldest of the running episodes, now and then."""
+        needed = int(self._made.max())
+        if len(self._log) > 2 * needed + 1000:
+            self._log = self._log[len(self._log) - needed :]
+
+
+class PooledTrials:
+    """Episodes from given seeds, one of each, as often as they are begun."""
+
+    def __init__(self, task: str, seeds: Sequence[int]):
+        self.task, self.seeds = task, [seed % 2**31 for seed in seeds]
+        self._pool = _pool(task, self.seeds)
+        self.spec = spec_of(self._pool)
+
+    def begin(self, which: np.ndarray) -> np.ndarray:
+        """Start these; (n, observation)."""
+        # A pool cannot be seeded again, and making one takes as long as some forty steps.
+        self._pool.close()
+        self._pool = _pool(self.task, [self.seeds[i] for i in which.tolist()])
+        self._place = np.zeros(len(self.seeds), np.int32)
+        self._place[which] = np.arange(len(which))
+        raw, _ = self._pool.reset()
+        return raw.reshape(len(which), -1).astype(np.float32)
+
+    def step(
+        self, which: np.ndarray, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Act in these, in the task's units; (n, observation), (n,) rewards, (n,) ended."""
+        raw, reward, done, limit, _ = self._pool.step(actions.astype(float), self._place[which])
+        return raw.reshape(len(which), -1).astype(np.float32), reward, done | limit
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def _pool(task: str, seeds: list[int], threads: int = 0) -> Any:
+    if not pooled(task):
+        raise UserError(
+            f"env.engine=envpool is for MuJoCo's tasks of version 5; {task} needs gymnasium."
+        )
+    try:
+        import envpool
+    except ModuleNotFoundError:
+        raise UserError(
+            "env.engine=envpool needs a package: pip install 'discover_rl[envpool]'."
+        ) from None
+    # Of many cores, leave one to what learns and one to what acts.
+    threads = threads or (cores() - 2 if cores() > 4 else cores())
+    return envpool.make(
+        task,
+        env_type="gymnasium",
+        num_envs=len(seeds),
+        seed=seeds,
+        num_threads=min(threads, len(seeds)),
+    )
