@@ -4,9 +4,10 @@ Parameters stand still during a rollout, so nothing has to be asked of the devic
 numbers for all of it are drawn in one block beforehand. Then one compiled call does all the
 learning of a lane.
 
-The state lies on the host and is written into. Lanes act and learn one after the other, each with
-arrays of its own: networks this narrow gain nothing from being computed together, and a run comes
-out the same, bit for bit, whatever runs beside it.
+The state lies on the host and is written into. All environments of all lanes act together, so that
+they share the cost of calling NumPy: a matrix product for each, of the same shapes however many
+there are. Lanes learn one after the other, by a program of one lane. So a run comes out the same,
+bit for bit, whatever runs beside it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import jax
 import numpy as np
 
 from discover_rl import memories, running
-from discover_rl.agent import Bad, Stream, broken, lane_of, stacked, streams, wed
+from discover_rl.agent import Bad, Stream, lane_of, stacked, streams, wed
 from discover_rl.interfaces import OnPolicy
 from discover_rl.memories import Memories
 from discover_rl.networks import standardise
 from discover_rl.noise import Blocks
 from discover_rl.running import Running
-from discover_rl.types import Array, Net, Nudge, Rollout, Spec
+from discover_rl.track import Track
+from discover_rl.types import Array, Net, Nudge, Rollout, Seen, Spec
 
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
@@ -73,8 +75,6 @@ class RolloutAgent:
         self._noise = Blocks(self.algorithm.draw, self.horizon, environments)
         self._memories = Memories(self.strategy)
         self._greedy = jax.jit(jax.vmap(lambda learner: self.algorithm.greedy(learner).net))
-        self._high = np.ones((1, spec.action_size), np.float32)
-        self._low = -self._high
 
     def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any) -> State:
         """Fresh lanes; `hyper` and `strategy_hyper` have lanes in front."""
@@ -92,6 +92,9 @@ class RolloutAgent:
         """Where `fresh`, an episode starts at `obs` and the next action will be chosen there."""
         state = self.place(state)
         lanes, count = len(state.seed), self.environments
+        if "episode" in self.strategy.renews:
+            memory = self._begun(state, memories.by_environment(state.memory), fresh, step)
+            memories.put(state.memory, list(range(lanes)), memory)
         fresh, obs = fresh.reshape(lanes, count), obs.reshape(lanes, count, -1)
         for lane in np.flatnonzero(fresh.any(axis=1)).tolist():
             mine, envs = lane_of(state, lane), np.flatnonzero(fresh[lane]).tolist()
@@ -99,16 +102,13 @@ class RolloutAgent:
             for env in envs:
                 if self.normalise:
                     met = running.met(met, obs[lane, env].astype(float))
-                if "episode" in self.strategy.renews:
-                    memories.write(mine.memory, env, self._memory(mine, step + env))
                 mine.gain[env] = 0.0
                 if at:  # an episode was lost: nothing flows back to it from this one
                     mine.rollout.ended[at - 1, env] = True
                 else:
                     memories.write(mine.belief, env, self.strategy.belief)
-            for env in envs:
-                mine.standing[env] = self._look(met, obs[lane, env])[0]
-            running.put(mine.observations, met)
+            mine.standing[envs] = self._look(met, obs[lane, envs])
+            running.put(state.observations, lane, met)
         return state
 
     def advance(
@@ -118,13 +118,9 @@ class RolloutAgent:
         count = self.environments
         full = self.horizon * count
         upto = min(until, step + CHUNK * count, step - step % full + full)
-        living = np.flatnonzero(alive).tolist()
-        bad = []
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found and named
-            for lane in living:
-                bad += self._play(lane_of(state, lane), lanes, lane, step, upto)
+            fine, bad = self._play(state, lanes, alive, step, upto)
         if upto % full == 0:
-            fine = [lane for lane in living if lane not in {it.lane for it in bad}]
             state, lost = self._learned(state, fine, upto)
             bad += lost
         return state, upto, bad
@@ -144,98 +140,117 @@ class RolloutAgent:
             net = {"input": jax.tree.map(np.float32, met), **net}
         return net
 
-    # One lane, on the host.
+    # On the host. Acting, the environments of all lanes are in front.
 
-    def _play(self, mine: State, lanes: Any, lane: int, step: int, upto: int) -> list[Bad]:
-        """Fill the rollout from `step` to `upto`. The inner loop is what costs, so it does little:
-        what can wait is done for all steps together, in `_store`."""
+    def _play(
+        self, state: State, lanes: Any, alive: np.ndarray, step: int, upto: int
+    ) -> tuple[list[int], list[Bad]]:
+        """Fill rollouts from `step` to `upto`; the lanes where that went well, and what did not.
+
+        The inner loop is what costs, so it does little: what can wait is done for all steps
+        together, in `_store`.
+        """
         count, at = self.environments, step // self.environments % self.horizon
-        recalls = self._memories.recalls
-        envs, act = range(count), self.algorithm.acting(mine.learner)
-        standing = [mine.standing[env : env + 1].copy() for env in envs]
-        memory = [lane_of(mine.memory, env) for env in envs]
+        shape = len(alive), count, self.spec.observation_size
+        track, sent = Track(len(alive), count, step), np.repeat(alive, count)
+        act, recalls = self.algorithm.acting(self._each(state.learner)), self._memories.recalls
+        standing = state.standing.reshape(len(sent), 1, -1).copy()
+        memory = memories.by_environment(state.memory)
         if at == 0 and "rollout" in self.strategy.renews:
-            memory = [self._memory(mine, step + env) for env in envs]
-        held = [self._memories.held(lane, env, memory[env]) for env in envs]
-        kept: list[list[Any]] = [[] for _ in envs]
-        met, seen, acted, next_obs = running.numbers(mine.observations), [], [], []
-        for noise in self._noise.of(lane, mine.seed, step)[at : at + (upto - step) // count]:
-            for env in envs:
-                held[env], nudge, bare = act(held[env], standing[env], noise[env])
-                acted.append((standing[env], bare, nudge.context))
-                if nudge.shift is not NO_SHIFT:
-                    bare = bare + nudge.shift
-                executed = np.minimum(np.maximum(bare, self._low), self._high)
-                if not math.isfinite(np.vdot(executed, executed)):
-                    return broken(lane, step, seen) or [Bad(lane, "action", step + len(seen))]
-                answer = lanes.act(lane * count + env, executed[0])
-                seen.append(answer)
-                if recalls:
-                    kept[env].append(memory[env])
-                if self.normalise:
-                    met = running.met(met, answer.obs.astype(float))
-            for env, answer in zip(envs, seen[-count:], strict=True):
-                standing[env] = self._look(met, answer.obs)
-                next_obs.append(standing[env])
-                if answer.ended:
-                    next_obs[-1] = self._look(met, answer.next_obs)
-                    if "episode" in self.strategy.renews:
-                        memory[env] = self._memory(mine, step + len(seen) + env)
-                        held[env] = self._memories.held(lane, env, memory[env])
-        if bad := broken(lane, step, seen):
-            return bad
-        mine.standing[...] = np.concatenate(standing)
-        running.put(mine.observations, met)
-        for env in envs:
-            if recalls:  # first, because the oldest of them are views of what is written next
-                memories.keep(mine.rollout.memory, at, env, kept[env])
-            memories.write(mine.memory, env, memory[env] if recalls else held[env])
-        self._store(mine, step, seen, acted, next_obs)
-        return []
+            memory = self._begun(state, memory, sent, step)
+        held = self._memories.held(memory)
+        # As wide as what they are combined with: NumPy takes longer to stretch them.
+        low, high = (
+            np.full((len(sent), 1, self.spec.action_size), it, np.float32) for it in (-1, 1)
+        )
+        seen, mean, scatter = state.observations
+        met = Running(np.repeat(seen[:, None], shape[2], axis=1), mean, scatter)
+        for noise in self._noise.of(state.seed, step)[at : at + (upto - step) // count]:
+            held, nudge, bare = act(held, standing, noise)
+            if recalls:
+                track.memory.append(memory)
+            else:
+                memory = held
+            track.obs.append(standing)
+            track.action.append(bare)
+            if nudge.context is not None:
+                track.context.append(nudge.context)
+            if nudge.shift is not NO_SHIFT:
+                bare = bare + nudge.shift
+            executed = np.minimum(np.maximum(bare, low), high)[:, 0]
+            if not math.isfinite(np.vdot(executed, executed)):
+                sent = sent & ~track.lose(sent & ~np.isfinite(executed).all(axis=1))
+            seen = lanes.step(executed, sent)
+            track.seen.append(seen)
+            obs = seen.obs.astype(float).reshape(shape)
+            if self.normalise:
+                for env in range(count):
+                    met = running.met(met, obs[:, env])
+            standing = next_obs = self._look(met, obs).reshape(standing.shape)
+            if np.count_nonzero(seen.ended):
+                last = self._look(met, seen.next_obs.reshape(shape)).reshape(standing.shape)
+                next_obs = np.where(seen.ended[:, None, None], last, standing)
+                if "episode" in self.strategy.renews:
+                    memory = self._begun(state, memory, seen.ended, track.step)
+                    held = self._memories.held(memory)
+            track.next_obs.append(next_obs)
+        answers = track.answers()
+        bad = track.bad(answers, alive)
+        fine = np.setdiff1d(np.flatnonzero(alive), [it.lane for it in bad]).tolist()
+        state.standing[fine] = standing.reshape(shape)[fine]
+        seen, mean, scatter = met
+        running.put(state.observations, fine, Running(seen[fine, 0], mean[fine], scatter[fine]))
+        memories.put(state.memory, fine, memory)
+        track.put(answers, state.rollout, fine, at)
+        for lane in fine:
+            state.rollout.reward[lane, at : at + len(answers.reward)] = self._scaled(
+                state, lane, answers
+            )
+        return fine, bad
 
-    def _store(self, mine: State, step: int, seen: list, acted: list, next_obs: list) -> None:
-        """Write down what was done from `step` on and what came of it."""
+    def _scaled(self, state: State, lane: int, answers: Seen) -> np.ndarray:
+        """A lane's rewards in standard deviations of the discounted reward so far."""
         count = self.environments
-        at, steps = step // count % self.horizon, len(seen) // count
-        obs, action, context = zip(*acted, strict=True)
-        reward, terminated, ended, _, _ = zip(*seen, strict=True)
-        columns = {
-            "obs": np.concatenate(obs),
-            "action": np.concatenate(action),
-            "next_obs": np.concatenate(next_obs),
-            "reward": self._scaled(mine, reward, ended),
-            "terminated": terminated,
-            "ended": ended,
-        }
-        if self.strategy.context_size:
-            columns["context"] = np.concatenate(context)
-        for name, column in columns.items():
-            whole = getattr(mine.rollout, name)[at : at + steps]
-            whole[...] = np.reshape(column, whole.shape)
-
-    def _scaled(self, mine: State, reward: Any, ended: Any) -> list[float]:
-        """Rewards in standard deviations of the discounted reward so far."""
+        mine = slice(lane * count, (lane + 1) * count)
+        reward, ended = answers.reward[:, mine], answers.ended[:, mine]
         if not self.normalise:
-            return list(reward)
-        gains, gain = running.numbers(mine.gains), mine.gain.tolist()
-        gamma = mine.learner.hyper.gamma.item()
-        gains, mine.gain[...], scaled = running.scaled(gains, gain, reward, ended, gamma)
-        running.put(mine.gains, gains)
-        return scaled
+            return reward
+        gains, gain = running.numbers(lane_of(state.gains, lane)), state.gain[lane].tolist()
+        gamma = state.learner.hyper.gamma[lane].item()
+        given = reward.ravel().tolist(), ended.ravel().tolist()
+        gains, state.gain[lane], scaled = running.scaled(gains, gain, *given, gamma)
+        running.put(state.gains, lane, gains)
+        return np.reshape(scaled, reward.shape)
 
     def _look(self, met: Running, obs: np.ndarray) -> np.ndarray:
-        """(observation,) → (1, observation), as the networks see it."""
-        if not self.normalise:
-            return obs[None]
-        scale = running.deviation(met)
-        seen = standardise(obs.astype(float)[None], met.mean, scale)
-        return np.asarray(seen, np.float32)
+        """(…, n, observation), as the networks see it."""
+        if self.normalise:
+            obs = standardise(obs, met.mean, running.deviation(met))
+        return np.asarray(obs, np.float32)
 
-    def _memory(self, mine: State, step: int) -> Any:
-        """The strategy's, of an episode that starts; no two start at the same step."""
-        if not jax.tree.leaves(mine.memory):
-            return mine.memory
-        return jax.device_get(self._begin(mine.learner, mine.seed, np.int32(step)))
+    def _each(self, learner: Any) -> Any:
+        """(lanes, …) → (environments, …), as acting wants it: numbers multiply rows."""
+
+        def each(leaf: np.ndarray) -> np.ndarray:
+            rows = leaf.repeat(self.environments, axis=0)
+            return rows if rows.ndim > 1 else rows[:, None, None]
+
+        return jax.tree.map(each, learner)
+
+    def _begun(self, state: State, memory: Any, fresh: np.ndarray, step: int) -> Any:
+        """Memories, (environments, …), begun anew where `fresh`."""
+        if not jax.tree.leaves(memory):
+            return memory
+        memory = jax.tree.map(np.copy, memory)
+        for env in np.flatnonzero(fresh).tolist():
+            lane, number = divmod(env, self.environments)
+            memories.write(memory, env, self._memory(state, lane, step + number))
+        return memory
+
+    def _memory(self, state: State, lane: int, step: int) -> Any:
+        """The strategy's, of an episode that starts; no two of a lane start at the same step."""
+        learner, seed = lane_of((state.learner, state.seed), lane)
+        return jax.device_get(self._begin(learner, seed, np.int32(step)))
 
     def _learned(self, state: State, living: list[int], step: int) -> tuple[State, list[Bad]]:
         trees, lanes, bad = (state.learner, state.told), range(len(state.seed)), []
