@@ -150,62 +150,59 @@ class RolloutAgent:
         The inner loop is what costs, so it does little: what can wait is done for all steps
         together, in `_store`.
         """
-        count, at = self.environments, step // self.environments % self.horizon
-        shape = len(alive), count, self.spec.observation_size
-        track, sent = Track(len(alive), count, step), np.repeat(alive, count)
+        at, steps = step // self.environments % self.horizon, (upto - step) // self.environments
+        shape = len(alive), self.environments, self.spec.observation_size
+        sent = np.repeat(alive, self.environments)
+        track = Track(self.spec, self.strategy.context_size, shape[:2], step, steps)
         act, recalls = self.algorithm.acting(self._each(state.learner)), self._memories.recalls
-        standing = state.standing.reshape(len(sent), 1, -1).copy()
         memory = memories.by_environment(state.memory)
         if at == 0 and "rollout" in self.strategy.renews:
             memory = self._begun(state, memory, sent, step)
         held = self._memories.held(memory)
-        # As wide as what they are combined with: NumPy takes longer to stretch them.
-        low, high = (
-            np.full((len(sent), 1, self.spec.action_size), it, np.float32) for it in (-1, 1)
-        )
-        seen, mean, scatter = state.observations
+        # As large as what they meet: NumPy takes longer to stretch them.
+        high = np.ones((len(sent), 1, self.spec.action_size), np.float32)
+        low, (seen, mean, scatter) = -high, state.observations
         met = Running(np.repeat(seen[:, None], shape[2], axis=1), mean, scatter)
-        for noise in self._noise.of(state.seed, step)[at : at + (upto - step) // count]:
+        rows = len(sent), 1, self.spec.observation_size
+        standing = state.standing.reshape(rows)
+        for now, noise in enumerate(self._noise.of(state.seed, step)[at : at + steps]):
             held, nudge, bare = act(held, standing, noise)
             if recalls:
                 track.memory.append(memory)
             else:
                 memory = held
-            track.obs.append(standing)
-            track.action.append(bare)
+            track.obs[now], track.action[now] = standing, bare
             if nudge.context is not None:
-                track.context.append(nudge.context)
+                track.context[now] = nudge.context
             if nudge.shift is not NO_SHIFT:
                 bare = bare + nudge.shift
             executed = np.minimum(np.maximum(bare, low), high)[:, 0]
             if not math.isfinite(np.vdot(executed, executed)):
-                sent = sent & ~track.lose(sent & ~np.isfinite(executed).all(axis=1))
-            seen = lanes.step(executed, sent)
-            track.seen.append(seen)
-            obs = seen.obs.astype(float).reshape(shape)
+                sent = sent & ~track.lose(sent & ~np.isfinite(executed).all(axis=1), now)
+            answer = lanes.step(executed, sent)
+            track.seen.reward[now], track.seen.next_obs[now] = answer.reward, answer.next_obs
+            obs = answer.obs.astype(float).reshape(shape)
             if self.normalise:
-                for env in range(count):
+                for env in range(self.environments):
                     met = running.met(met, obs[:, env])
-            standing = next_obs = self._look(met, obs).reshape(standing.shape)
-            if np.count_nonzero(seen.ended):
-                last = self._look(met, seen.next_obs.reshape(shape)).reshape(standing.shape)
-                next_obs = np.where(seen.ended[:, None, None], last, standing)
+            standing = self._look(met, obs).reshape(rows)
+            track.next_obs[now] = standing
+            if True in (over := answer.ended).tolist():
+                track.end(now, answer)
+                last = self._look(met, answer.next_obs.reshape(shape)).reshape(rows)
+                track.next_obs[now, over] = last[over]
                 if "episode" in self.strategy.renews:
-                    memory = self._begun(state, memory, seen.ended, track.step)
+                    memory = self._begun(state, memory, answer.ended, track.after(now + 1))
                     held = self._memories.held(memory)
-            track.next_obs.append(next_obs)
-        answers = track.answers()
-        bad = track.bad(answers, alive)
+        bad = track.bad(alive)
         fine = np.setdiff1d(np.flatnonzero(alive), [it.lane for it in bad]).tolist()
         state.standing[fine] = standing.reshape(shape)[fine]
         seen, mean, scatter = met
         running.put(state.observations, fine, Running(seen[fine, 0], mean[fine], scatter[fine]))
         memories.put(state.memory, fine, memory)
-        track.put(answers, state.rollout, fine, at)
+        track.put(state.rollout, fine, at)
         for lane in fine:
-            state.rollout.reward[lane, at : at + len(answers.reward)] = self._scaled(
-                state, lane, answers
-            )
+            state.rollout.reward[lane, at : at + steps] = self._scaled(state, lane, track.seen)
         return fine, bad
 
     def _scaled(self, state: State, lane: int, answers: Seen) -> np.ndarray:
@@ -226,7 +223,7 @@ class RolloutAgent:
         """(…, n, observation), as the networks see it."""
         if self.normalise:
             obs = standardise(obs, met.mean, running.deviation(met))
-        return np.asarray(obs, np.float32)
+        return obs.astype(np.float32)
 
     def _each(self, learner: Any) -> Any:
         """(lanes, …) → (environments, …), as acting wants it: numbers multiply rows."""

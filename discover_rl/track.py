@@ -1,79 +1,77 @@
 """What lanes did and met, noted step by step while they act together, put into rollouts afterwards.
 
-In every entry the environments of all lanes are in front, those of a lane one after the other.
+The environments of all lanes lie side by side, those of a lane one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from discover_rl.agent import Bad, broken
-from discover_rl.types import Rollout, Seen
+from discover_rl.types import Rollout, Seen, Spec
 
 
 class Track:
-    """Of lanes that are at `step`."""
+    """Room for some steps, from `step` on; `shape` is (lanes, environments of each)."""
 
-    def __init__(self, lanes: int, count: int, step: int):
-        self._shape, self._step = (lanes, count), step
-        # By step; some may stay empty.
-        self.obs: list[np.ndarray] = []
-        self.context: list[np.ndarray] = []
-        self.action: list[np.ndarray] = []
-        self.next_obs: list[np.ndarray] = []
-        self.memory: list[Any] = []
-        self.seen: list[Seen] = []
+    def __init__(self, spec: Spec, context: int, shape: tuple[int, int], step: int, steps: int):
+        self._shape, self._step = shape, step
         self._lost: list[Bad] = []
 
-    @property
-    def step(self) -> int:
-        """Where the lanes are by now."""
-        return self._step + len(self.seen) * self._shape[1]
+        # (steps, environments, …), written into: arrays of every step would lie all over the memory.
+        def room(*size: int, kind: Any = np.float32) -> np.ndarray:
+            return np.zeros((steps, shape[0] * shape[1], *size), kind)
 
-    def lose(self, spoilt: np.ndarray) -> np.ndarray:
-        """These environments cannot be sent their actions; those of the lanes that are to stop."""
-        lanes, count = self._shape
+        size = spec.observation_size
+        self.obs, self.next_obs, self.context = room(1, size), room(1, size), room(1, context)
+        self.action = room(1, spec.action_size)
+        self.memory: list[Any] = []  # (environments, …) by step, where memories are to be kept
+        # What was met, before it was standardised or scaled. Where no episode ended, `obs` is
+        # `next_obs`, and stays 0 here.
+        ends = room(kind=bool), room(kind=bool)
+        self.seen = Seen(room(kind=float), *ends, room(size), room(size))
+
+    def after(self, steps: int) -> int:
+        """How many steps lanes have made when their environments have made so many here."""
+        return self._step + steps * self._shape[1]
+
+    def end(self, at: int, answer: Seen) -> None:
+        """Note where episodes ended, and where the next start."""
+        over = answer.ended
+        self.seen.ended[at], self.seen.terminated[at] = over, answer.terminated
+        self.seen.obs[at, over] = answer.obs[over]
+
+    def lose(self, spoilt: np.ndarray, at: int) -> np.ndarray:
+        """These environments cannot be sent their actions; all environments of their lanes."""
+        count = self._shape[1]
         for env in np.flatnonzero(spoilt).tolist():
-            self._lost.append(Bad(env // count, "action", self.step + env % count))
-        return np.repeat(spoilt.reshape(lanes, count).any(axis=1), count)
+            self._lost.append(Bad(env // count, "action", self.after(at) + env % count))
+        return np.repeat(spoilt.reshape(self._shape).any(axis=1), count)
 
-    def answers(self) -> Seen:
-        """(steps, environments, …)"""
-        return Seen(*(_joined(column) for column in zip(*self.seen, strict=True)))
-
-    def bad(self, seen: Seen, alive: np.ndarray) -> list[Bad]:
+    def bad(self, alive: np.ndarray) -> list[Bad]:
         """Of each lane that was alive the first that is not finite, if there is any."""
+        found = broken(self.seen, len(alive), self._step) + self._lost
         first: dict[int, Bad] = {}
-        for it in sorted(broken(seen, len(alive), self._step) + self._lost, key=lambda it: it.step):
+        for it in sorted(found, key=lambda it: it.step):
             first.setdefault(it.lane, it)
         return [first[lane] for lane in sorted(first) if alive[lane]]
 
-    def put(self, seen: Seen, rollout: Rollout, lanes: list[int], at: int) -> None:
-        """Fill rollouts of these lanes from `at` on with all but rewards, which are to be scaled."""
+    def put(self, rollout: Rollout, lanes: list[int], at: int) -> None:
+        """Fill rollouts of these lanes from `at` on, but for rewards, which are to be scaled."""
+
+        def fill(whole: np.ndarray, column: np.ndarray) -> None:
+            steps = len(column)
+            by_lane = column.reshape(steps, *self._shape, *whole.shape[3:]).swapaxes(0, 1)
+            whole[lanes, at : at + steps] = by_lane[lanes]
+
         for name in ("obs", "context", "action", "next_obs"):
-            if column := getattr(self, name):
-                _fill(getattr(rollout, name), _joined(column), lanes, at)
-        for name in ("terminated", "ended"):
-            _fill(getattr(rollout, name), getattr(seen, name), lanes, at)
+            fill(getattr(rollout, name), getattr(self, name))
+        fill(rollout.terminated, self.seen.terminated)
+        fill(rollout.ended, self.seen.ended)
         if self.memory:
             jax.tree.map(
-                lambda whole, *column: _fill(whole, _joined(column), lanes, at),
-                rollout.memory,
-                *self.memory,
+                lambda whole, *column: fill(whole, np.stack(column)), rollout.memory, *self.memory
             )
-
-
-def _joined(column: Sequence[np.ndarray]) -> np.ndarray:
-    # NumPy's stack takes several times as long.
-    return np.concatenate(column).reshape(len(column), *column[0].shape)
-
-
-def _fill(whole: np.ndarray, column: np.ndarray, lanes: list[int], at: int) -> None:
-    """(steps, environments, …) into (lanes, T, n, …)"""
-    steps = len(column)
-    by_lane = column.reshape(steps, len(whole), *whole.shape[2:]).swapaxes(0, 1)
-    whole[lanes, at : at + steps] = by_lane[lanes]
