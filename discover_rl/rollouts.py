@@ -25,8 +25,8 @@ from discover_rl.memories import Memories
 from discover_rl.networks import standardise
 from discover_rl.noise import Blocks
 from discover_rl.running import Running
-from discover_rl.track import Track
-from discover_rl.types import Array, Net, Nudge, Rollout, Seen, Spec
+from discover_rl.track import Track, learners
+from discover_rl.types import Array, Net, Nudge, Rollout, Spec
 
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
@@ -145,25 +145,25 @@ class RolloutAgent:
     def _play(
         self, state: State, lanes: Any, alive: np.ndarray, step: int, upto: int
     ) -> tuple[list[int], list[Bad]]:
-        """Fill rollouts from `step` to `upto`; the lanes where that went well, and what did not.
+        """Fill rollouts from `step` to `upto`; the lanes where all went well, and what did not.
 
         The inner loop is what costs, so it does little: what can wait is done for all steps
         together, in `_store`.
         """
-        at, steps = step // self.environments % self.horizon, (upto - step) // self.environments
-        shape = len(alive), self.environments, self.spec.observation_size
-        sent = np.repeat(alive, self.environments)
+        count, size = self.environments, self.spec.observation_size
+        at, steps = step // count % self.horizon, (upto - step) // count
+        shape, rows = (len(alive), count, size), (len(alive) * count, 1, size)
+        sent = np.repeat(alive, count)
         track = Track(self.spec, self.strategy.context_size, shape[:2], step, steps)
-        act, recalls = self.algorithm.acting(self._each(state.learner)), self._memories.recalls
+        act, recalls = self.algorithm.acting(learners(state.learner, count)), self._memories.recalls
         memory = memories.by_environment(state.memory)
         if at == 0 and "rollout" in self.strategy.renews:
             memory = self._begun(state, memory, sent, step)
         held = self._memories.held(memory)
-        # As large as what they meet: NumPy takes longer to stretch them.
+        # As large as what they meet, because stretching them takes NumPy longer.
         high = np.ones((len(sent), 1, self.spec.action_size), np.float32)
         low, (seen, mean, scatter) = -high, state.observations
-        met = Running(np.repeat(seen[:, None], shape[2], axis=1), mean, scatter)
-        rows = len(sent), 1, self.spec.observation_size
+        met = Running(np.repeat(seen[:, None], size, axis=1), mean, scatter)
         standing = state.standing.reshape(rows)
         for now, noise in enumerate(self._noise.of(state.seed, step)[at : at + steps]):
             held, nudge, bare = act(held, standing, noise)
@@ -178,12 +178,12 @@ class RolloutAgent:
                 bare = bare + nudge.shift
             executed = np.minimum(np.maximum(bare, low), high)[:, 0]
             if not math.isfinite(np.vdot(executed, executed)):
-                sent = sent & ~track.lose(sent & ~np.isfinite(executed).all(axis=1), now)
+                sent = sent & ~track.lose(now, sent & ~np.isfinite(executed).all(axis=1))
             answer = lanes.step(executed, sent)
-            track.seen.reward[now], track.seen.next_obs[now] = answer.reward, answer.next_obs
+            track.reward[now], track.led_to[now] = answer.reward, answer.next_obs
             obs = answer.obs.astype(float).reshape(shape)
             if self.normalise:
-                for env in range(self.environments):
+                for env in range(count):
                     met = running.met(met, obs[:, env])
             standing = self._look(met, obs).reshape(rows)
             track.next_obs[now] = standing
@@ -192,47 +192,38 @@ class RolloutAgent:
                 last = self._look(met, answer.next_obs.reshape(shape)).reshape(rows)
                 track.next_obs[now, over] = last[over]
                 if "episode" in self.strategy.renews:
-                    memory = self._begun(state, memory, answer.ended, track.after(now + 1))
+                    memory = self._begun(state, memory, over, track.after(now + 1))
                     held = self._memories.held(memory)
         bad = track.bad(alive)
         fine = np.setdiff1d(np.flatnonzero(alive), [it.lane for it in bad]).tolist()
         state.standing[fine] = standing.reshape(shape)[fine]
+        memories.put(state.memory, fine, memory)
         seen, mean, scatter = met
         running.put(state.observations, fine, Running(seen[fine, 0], mean[fine], scatter[fine]))
-        memories.put(state.memory, fine, memory)
-        track.put(state.rollout, fine, at)
-        for lane in fine:
-            state.rollout.reward[lane, at : at + steps] = self._scaled(state, lane, track.seen)
+        self._store(state, fine, at, track)
         return fine, bad
 
-    def _scaled(self, state: State, lane: int, answers: Seen) -> np.ndarray:
-        """A lane's rewards in standard deviations of the discounted reward so far."""
-        count = self.environments
-        mine = slice(lane * count, (lane + 1) * count)
-        reward, ended = answers.reward[:, mine], answers.ended[:, mine]
-        if not self.normalise:
-            return reward
-        gains, gain = running.numbers(lane_of(state.gains, lane)), state.gain[lane].tolist()
-        gamma = state.learner.hyper.gamma[lane].item()
-        given = reward.ravel().tolist(), ended.ravel().tolist()
-        gains, state.gain[lane], scaled = running.scaled(gains, gain, *given, gamma)
-        running.put(state.gains, lane, gains)
-        return np.reshape(scaled, reward.shape)
+    def _store(self, state: State, lanes: list[int], at: int, track: Track) -> None:
+        """Write down what was done in these lanes and what came of it."""
+        track.put(state.rollout, lanes, at)
+        for lane in lanes:
+            reward, ended = track.of(lane)
+            if self.normalise:
+                # In standard deviations of the discounted reward so far.
+                gains, gain = running.numbers(lane_of(state.gains, lane)), state.gain[lane].tolist()
+                gamma = state.learner.hyper.gamma[lane].item()
+                gains, gain, reward = running.scaled(gains, gain, reward, ended, gamma)
+                running.put(state.gains, lane, gains)
+                state.gain[lane] = gain
+            whole = state.rollout.reward[lane, at : at + len(track.reward)]
+            whole[...] = np.reshape(reward, whole.shape)
 
     def _look(self, met: Running, obs: np.ndarray) -> np.ndarray:
         """(…, n, observation), as the networks see it."""
+        seen: Any = obs
         if self.normalise:
-            obs = standardise(obs, met.mean, running.deviation(met))
-        return obs.astype(np.float32)
-
-    def _each(self, learner: Any) -> Any:
-        """(lanes, …) → (environments, …), as acting wants it: numbers multiply rows."""
-
-        def each(leaf: np.ndarray) -> np.ndarray:
-            rows = leaf.repeat(self.environments, axis=0)
-            return rows if rows.ndim > 1 else rows[:, None, None]
-
-        return jax.tree.map(each, learner)
+            seen = standardise(obs, met.mean, running.deviation(met))
+        return seen.astype(np.float32)
 
     def _begun(self, state: State, memory: Any, fresh: np.ndarray, step: int) -> Any:
         """Memories, (environments, …), begun anew where `fresh`."""

@@ -21,18 +21,17 @@ class Track:
         self._shape, self._step = shape, step
         self._lost: list[Bad] = []
 
-        # (steps, environments, …), written into: arrays of every step would lie all over the memory.
+        # Written into, because arrays of every step would lie all over the memory.
         def room(*size: int, kind: Any = np.float32) -> np.ndarray:
             return np.zeros((steps, shape[0] * shape[1], *size), kind)
 
         size = spec.observation_size
-        self.obs, self.next_obs, self.context = room(1, size), room(1, size), room(1, context)
+        self.obs, self.context, self.next_obs = room(1, size), room(1, context), room(1, size)
         self.action = room(1, spec.action_size)
+        self.terminated, self.ended = room(kind=bool), room(kind=bool)
         self.memory: list[Any] = []  # (environments, …) by step, where memories are to be kept
-        # What was met, before it was standardised or scaled. Where no episode ended, `obs` is
-        # `next_obs`, and stays 0 here.
-        ends = room(kind=bool), room(kind=bool)
-        self.seen = Seen(room(kind=float), *ends, room(size), room(size))
+        # As met: neither scaled nor standardised. Where no episode ended none starts: 0 there.
+        self.reward, self.led_to, self.starts = room(kind=float), room(size), room(size)
 
     def after(self, steps: int) -> int:
         """How many steps lanes have made when their environments have made so many here."""
@@ -40,11 +39,10 @@ class Track:
 
     def end(self, at: int, answer: Seen) -> None:
         """Note where episodes ended, and where the next start."""
-        over = answer.ended
-        self.seen.ended[at], self.seen.terminated[at] = over, answer.terminated
-        self.seen.obs[at, over] = answer.obs[over]
+        self.ended[at], self.terminated[at] = answer.ended, answer.terminated
+        self.starts[at, answer.ended] = answer.obs[answer.ended]
 
-    def lose(self, spoilt: np.ndarray, at: int) -> np.ndarray:
+    def lose(self, at: int, spoilt: np.ndarray) -> np.ndarray:
         """These environments cannot be sent their actions; all environments of their lanes."""
         count = self._shape[1]
         for env in np.flatnonzero(spoilt).tolist():
@@ -53,9 +51,9 @@ class Track:
 
     def bad(self, alive: np.ndarray) -> list[Bad]:
         """Of each lane that was alive the first that is not finite, if there is any."""
-        found = broken(self.seen, len(alive), self._step) + self._lost
+        seen = Seen(self.reward, self.terminated, self.ended, self.led_to, self.starts)
         first: dict[int, Bad] = {}
-        for it in sorted(found, key=lambda it: it.step):
+        for it in sorted(broken(seen, len(alive), self._step) + self._lost, key=lambda it: it.step):
             first.setdefault(it.lane, it)
         return [first[lane] for lane in sorted(first) if alive[lane]]
 
@@ -67,11 +65,25 @@ class Track:
             by_lane = column.reshape(steps, *self._shape, *whole.shape[3:]).swapaxes(0, 1)
             whole[lanes, at : at + steps] = by_lane[lanes]
 
-        for name in ("obs", "context", "action", "next_obs"):
+        for name in ("obs", "context", "action", "terminated", "ended", "next_obs"):
             fill(getattr(rollout, name), getattr(self, name))
-        fill(rollout.terminated, self.seen.terminated)
-        fill(rollout.ended, self.seen.ended)
         if self.memory:
             jax.tree.map(
                 lambda whole, *column: fill(whole, np.stack(column)), rollout.memory, *self.memory
             )
+
+    def of(self, lane: int) -> tuple[list[float], list[bool]]:
+        """A lane's rewards and whether episodes ended, environment by environment at each step."""
+        count = self._shape[1]
+        mine = slice(lane * count, (lane + 1) * count)
+        return self.reward[:, mine].ravel().tolist(), self.ended[:, mine].ravel().tolist()
+
+
+def learners(learner: Any, count: int) -> Any:
+    """(lanes, …) → (environments, …), as acting wants it: numbers multiply rows."""
+
+    def each(leaf: np.ndarray) -> np.ndarray:
+        rows = leaf.repeat(count, axis=0)
+        return rows if rows.ndim > 1 else rows[:, None, None]
+
+    return jax.tree.map(each, learner)
