@@ -14,7 +14,7 @@ EPSILON = 1e-8
 class Running(NamedTuple):
     """Mean and scatter of all that was met; float64, so that a million of them lose no digits."""
 
-    seen: Any  # (), or (…, 1)
+    seen: Any  # (), or as large as the mean, for many at once
     mean: Any  # (…)
     scatter: Any  # (…) sum of squared distances from the mean
 
