@@ -12,7 +12,7 @@ ORDER = [
     ["interfaces", "hyper", "networks", "equations", "replay", "running", "provenance"],
     ["policy", "algorithms", "strategies"],
     ["agent", "config", "envs", "store"],
-    ["memories", "noise"],
+    ["memories", "noise", "track"],
     ["rollouts", "evaluate", "checkpoint", "results"],
     ["cohort"],
     ["workers"],
