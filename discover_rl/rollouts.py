@@ -195,7 +195,8 @@ class RolloutAgent:
                     memory = self._begun(state, memory, over, track.after(now + 1))
                     held = self._memories.held(memory)
         bad = track.bad(alive)
-        fine = np.setdiff1d(np.flatnonzero(alive), [it.lane for it in bad]).tolist()
+        spoilt = {it.lane for it in bad}
+        fine = [lane for lane in np.flatnonzero(alive).tolist() if lane not in spoilt]
         state.standing[fine] = standing.reshape(shape)[fine]
         memories.put(state.memory, fine, memory)
         seen, mean, scatter = met
