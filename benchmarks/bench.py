@@ -18,7 +18,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from discover_rl import machine as hardware, provenance
+from discover_rl import machine as hardware
+from discover_rl import provenance
 
 HERE = Path(__file__).parent
 

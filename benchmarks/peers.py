@@ -71,7 +71,9 @@ def measure(library: str, task: str, algorithm: str, start: int, end: int, threa
     from stable_baselines3.common.callbacks import BaseCallback
 
     class Watch(BaseCallback):
-        marks = {start: 0.0, end: 0.0}
+        def __init__(self) -> None:
+            super().__init__()
+            self.marks = {start: 0.0, end: 0.0}
 
         def _on_step(self) -> bool:
             for mark, when in self.marks.items():

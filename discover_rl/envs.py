@@ -7,6 +7,7 @@ resumed exactly: `Lanes.restore` replays them and compares a digest of all that 
 
 from __future__ import annotations
 
+import itertools
 import struct
 import warnings
 import zlib
@@ -152,6 +153,9 @@ class Lanes:
         self.envs = [make(task, reward_delay) for _ in range(len(self.seeds) * count)]
         self.spec = spec_of(self.envs[0])
         envs, size = len(self.envs), self.spec.observation_size
+        # One box for the actions of all: translating them together takes no longer than one.
+        low, high, shape = self.spec.low * envs, self.spec.high * envs, self.spec.action_shape
+        self._boxes = Spec((), (envs, *shape), low, high)
         self.obs = np.zeros((envs, size), np.float32)
         self._episode = np.full(envs, -1)
         self._actions: list[list[np.ndarray]] = [[] for _ in self.envs]
@@ -177,36 +181,28 @@ class Lanes:
         return self.step(*self._sent)
 
     def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
-        """Act in every living lane, of one environment each; the others answer zeros.
+        """Act in every environment that is alive; the others answer zeros.
 
         With `cut`, episodes that would go on are truncated here.
         """
-        lanes, next_obs = len(self.envs), np.zeros_like(self.obs)
-        reward = np.zeros(lanes, np.float32)
-        terminated, ended = np.zeros(lanes, bool), np.zeros(lanes, bool)
-        for lane in np.flatnonzero(alive).tolist():
-            reward[lane], terminated[lane], ended[lane], next_obs[lane], _ = self.act(
-                lane, actions[lane], cut
-            )
+        envs, boxed = len(self.envs), self._boxes.to_box(actions.ravel())
+        reward, next_obs = np.zeros(envs), np.zeros(self.obs.shape, np.float32)
+        terminated, ended = np.zeros(envs, bool), np.zeros(envs, bool)
+        for env in itertools.compress(range(envs), alive.tolist()):
+            here = self.envs[env]
+            raw, gain, done, limit, _ = here.step(boxed[env])
+            self._actions[env].append(actions[env])
+            self.obs[env] = next_obs[env] = self._observe(env, raw, gain)
+            if done or limit or cut:
+                if cut and isinstance(here, DelayedReward):
+                    gain = float(gain) + here.settle()
+                # A limit of the task's may count as termination; a cut from outside never does.
+                terminated[env] = done or (limit and self.limit_terminates)
+                ended[env] = True
+                self.begin(env)
+            reward[env] = gain
         # A copy, because the device may still be reading when the next step writes.
         return Seen(reward, terminated, ended, next_obs, self.obs.copy())
-
-    def act(self, env: int, action: np.ndarray, cut: bool = False) -> Seen:
-        """One step of one environment."""
-        here = self.envs[env]
-        raw, reward, done, limit, _ = here.step(self.spec.to_box(action))
-        self._actions[env].append(action)
-        obs = next_obs = self._observe(env, raw, reward)
-        if done or limit or cut:
-            if cut and isinstance(here, DelayedReward):
-                reward = float(reward) + here.settle()
-            self.begin(env)
-            obs = self.obs[env].copy()
-            # A limit of the task's may count as termination; a cut from outside never does.
-            terminated = bool(done or (limit and self.limit_terminates))
-            return Seen(float(reward), terminated, True, next_obs, obs)
-        self.obs[env] = obs
-        return Seen(float(reward), False, False, next_obs, obs)
 
     def episodes(self, lane: int) -> list[Episode]:
         """Those that are running in a lane's environments."""
@@ -241,9 +237,11 @@ class Lanes:
             env.close()
 
     def _observe(self, env: int, raw: Any, reward: Any) -> np.ndarray:
-        digest = zlib.crc32(np.ascontiguousarray(raw).data, self._digest[env])
+        """Count it; flat, and not to be kept: some environments reuse their arrays."""
+        flat = np.ascontiguousarray(raw).ravel()
+        digest = zlib.crc32(flat.data, self._digest[env])
         self._digest[env] = zlib.crc32(struct.pack("d", reward), digest)
-        return np.array(raw, np.float32).ravel()  # a copy: some environments reuse their arrays
+        return flat
 
 
 class Trials:

@@ -69,7 +69,8 @@ class Strategy(NamedTuple):
     recall: Callable[[Any], Any] | None = None
     # (key) → the random numbers that one call of behave takes
     draw: Callable[..., Any] = lambda key: ()
-    # (state, memory, view, obs, noise, warmup) → (memory, nudge); acting, obs is (1, observation)
+    # (state, memory, view, obs, noise, warmup) → (memory, nudge); acting, obs is (1, observation).
+    # On-policy all may have environments in front; numbers of the state are then (…, 1, 1)
     behave: Callable[..., tuple[Any, Nudge]] = lambda state, memory, view, obs, noise, warmup: (
         memory,
         Nudge(view.params["net"]),
@@ -157,7 +158,8 @@ class OnPolicy(NamedTuple):
     begin: Callable[..., Any]
     # (key) → the random numbers that one call of act takes
     draw: Callable[..., Any]
-    # (state) → (memory, obs, noise) → (memory, nudge, own action); obs is (1, observation)
+    # (state) → (memory, obs, noise) → (memory, nudge, own action); obs is (1, observation). All may
+    # have environments in front, as for `behave`
     acting: Callable[..., Callable[..., tuple[Any, Nudge, Array]]]
     # (state, belief, rollout, key, progress) → (state, belief, losses, {name: number} for the
     # record); beliefs are one per environment, what the strategy's likelihood knows of each

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from discover_rl.interfaces import Strategy
+from discover_rl.trees import stacked
 
 
 class Memories:
@@ -17,17 +18,26 @@ class Memories:
     def __init__(self, strategy: Strategy):
         self.recalls = strategy.recall is not None
         self._recall = jax.jit(strategy.recall) if strategy.recall else None
-        self._held: dict[tuple[int, int], tuple[bytes, Any]] = {}
+        self._known: dict[bytes, Any] = {}  # a memory's bytes → what is recalled of it
+        self._held: tuple[list[bytes], Any] = [], ()
 
-    def held(self, lane: int, env: int, memory: Any) -> Any:
-        """What `behave` is given for this memory."""
+    def held(self, memory: Any) -> Any:
+        """What `behave` is given for these memories, (environments, …)."""
         if self._recall is None:
             return memory
-        tag = b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(memory))
-        known = self._held.get((lane, env))
-        if known is None or known[0] != tag:
-            known = self._held[lane, env] = tag, jax.device_get(self._recall(memory))
-        return known[1]
+        leaves, shape = jax.tree.flatten(memory)
+        each = list(zip(*leaves, strict=True))
+        tags = [b"".join(part.tobytes() for part in parts) for parts in each]
+        if tags != self._held[0]:
+            # One by one, so that it makes no difference what there is beside.
+            self._known = {
+                tag: self._known[tag]
+                if tag in self._known
+                else jax.device_get(self._recall(shape.unflatten(parts)))
+                for tag, parts in zip(tags, each, strict=True)
+            }
+            self._held = tags, stacked([self._known[tag] for tag in tags])
+        return self._held[1]
 
     def room(self, memory: Any, shape: tuple[int, ...]) -> Any:
         """Where a rollout of this shape keeps its memories."""
@@ -53,16 +63,18 @@ class Memories:
         return different, which.reshape(steps, envs).astype(np.int32)
 
 
+def by_environment(memory: Any) -> Any:
+    """(lanes, n, …) → (lanes · n, …), a copy."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]).copy(), memory)
+
+
+def put(memory: Any, lanes: list[int], new: Any) -> None:
+    """Put the memories of some lanes where they belong: (lanes · n, …) into (lanes, n, …)."""
+    jax.tree.map(
+        lambda whole, part: whole.__setitem__(lanes, part.reshape(whole.shape)[lanes]), memory, new
+    )
+
+
 def write(memory: Any, env: int, new: Any) -> None:
     """Put an environment's memory where it belongs."""
     jax.tree.map(lambda whole, part: whole.__setitem__(env, part), memory, new)
-
-
-def keep(room: Any, at: int, env: int, memories: list[Any]) -> None:
-    """Put down what an environment's memory was at these steps."""
-    upto = at + len(memories)
-    jax.tree.map(
-        lambda whole, *each: whole.__setitem__((slice(at, upto), env), np.stack(each)),
-        room,
-        *memories,
-    )

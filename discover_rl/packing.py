@@ -49,12 +49,7 @@ class Packed:
 def pack(tree: Any) -> Packed:
     leaves, structure = jax.tree.flatten(tree)
     kinds = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
-    assert all(dtype.itemsize == 4 for _, dtype in kinds)
-    bits = [
-        jax.lax.bitcast_convert_type(leaf, jnp.int32).reshape(len(leaf), -1)
-        for leaf in leaves
-        if not _large(leaf.shape[1:])
-    ]
+    bits = [_bits(leaf).reshape(len(leaf), -1) for leaf in leaves if not _large(leaf.shape[1:])]
     large = tuple(leaf for leaf in leaves if _large(leaf.shape[1:]))
     return Packed(large, jnp.concatenate(bits, axis=1), _layout(structure, kinds))
 
@@ -69,7 +64,7 @@ def unpack(packed: Any) -> Any:
             leaves.append(next(large))
             continue
         bits = packed.small[:, at : at + math.prod(shape)].reshape(-1, *shape)
-        leaves.append(jax.lax.bitcast_convert_type(bits, dtype))
+        leaves.append(bits > 0 if dtype.itemsize < 4 else jax.lax.bitcast_convert_type(bits, dtype))
         at += math.prod(shape)
     return jax.tree.unflatten(packed.layout.tree, leaves)
 
@@ -77,6 +72,12 @@ def unpack(packed: Any) -> Any:
 def as_before(before: Any, tree: Any) -> Any:
     """The tree, packed where what it replaces was."""
     return pack(tree) if isinstance(before, Packed) else tree
+
+
+def _bits(leaf: Array) -> Array:
+    if leaf.dtype.itemsize < 4:  # truth values
+        return jnp.asarray(leaf, jnp.int32)
+    return jax.lax.bitcast_convert_type(leaf, jnp.int32)
 
 
 def _large(shape: tuple[int, ...]) -> bool:

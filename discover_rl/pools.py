@@ -44,7 +44,7 @@ class Pool:
         self._episode = np.full(number, -1)
         self._digest = np.zeros(number, np.uint64)
         self._weights = MIX ** np.arange(1, size + 2, dtype=np.uint64)
-        self._owed, self._made = np.zeros(number, np.float32), np.zeros(number, int)
+        self._owed, self._made = np.zeros(number), np.zeros(number, int)
         # What was done at every step, since before the oldest of the running episodes.
         self._log: list[np.ndarray] = []
         self._dropped = 0
@@ -67,7 +67,7 @@ class Pool:
     def receive(self) -> Seen:
         """What came of it; those that are not alive answer zeros."""
         envs, cut = self._sent
-        reward, next_obs = np.zeros(len(self.obs), np.float32), np.zeros_like(self.obs)
+        reward, next_obs = np.zeros(len(self.obs)), np.zeros_like(self.obs)
         terminated, ended = np.zeros(len(self.obs), bool), np.zeros(len(self.obs), bool)
         if envs.size:
             raw, paid, done, limit = self._receive(envs)

@@ -4,9 +4,10 @@ Parameters stand still during a rollout, so nothing has to be asked of the devic
 numbers for all of it are drawn in one block beforehand. Then one compiled call does all the
 learning of a lane.
 
-The state lies on the host and is written into. Lanes act and learn one after the other, each with
-arrays of its own: networks this narrow gain nothing from being computed together, and a run comes
-out the same, bit for bit, whatever runs beside it.
+The state lies on the host and is written into. All environments of all lanes act together, so that
+they share the cost of calling NumPy: a matrix product for each, of the same shapes however many
+there are. Lanes learn one after the other, by a program of one lane. So a run comes out the same,
+bit for bit, whatever runs beside it.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ import jax
 import numpy as np
 
 from discover_rl import memories, running
-from discover_rl.agent import Stream, precision_of, streams, wed
+from discover_rl.agent import Stream, precise, streams, wed
 from discover_rl.interfaces import OnPolicy
 from discover_rl.memories import Memories
 from discover_rl.networks import standardise
 from discover_rl.noise import Blocks
 from discover_rl.running import Running
+from discover_rl.track import Track, blank, learners
 from discover_rl.trees import lane_of, stacked
 from discover_rl.types import Array, Net, Nudge, Rollout, Spec
-from discover_rl.watch import Bad, broken
+from discover_rl.watch import Bad
 
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
@@ -68,17 +70,14 @@ class RolloutAgent:
         self.spec, self.steps, self.environments = spec, steps, environments
         self.horizon: int = hyper.horizon
         self.normalise: bool = hyper.normalise
-        self.precision = precision_of(precision)
         # Small matrices: handing them to several threads takes longer than multiplying them.
         alone = {"xla_cpu_multi_thread_eigen": False}
         self._init = jax.jit(self._new_learner)
         self._begin = jax.jit(self._new_memory)
-        self._learn = jax.jit(self._lesson, compiler_options=alone)
+        self._learn = jax.jit(precise(self._lesson, precision), compiler_options=alone)
         self._noise = Blocks(self.algorithm.draw, self.horizon, environments)
         self._memories = Memories(self.strategy)
         self._greedy = jax.jit(jax.vmap(lambda learner: self.algorithm.greedy(learner).net))
-        self._high = np.ones((1, spec.action_size), np.float32)
-        self._low = -self._high
 
     def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any) -> State:
         """Fresh lanes; `hyper` and `strategy_hyper` have lanes in front."""
@@ -96,6 +95,9 @@ class RolloutAgent:
         """Where `fresh`, an episode starts at `obs` and the next action will be chosen there."""
         state = self.place(state)
         lanes, count = len(state.seed), self.environments
+        if "episode" in self.strategy.renews:
+            memory = self._begun(state, memories.by_environment(state.memory), fresh, step)
+            memories.put(state.memory, list(range(lanes)), memory)
         fresh, obs = fresh.reshape(lanes, count), obs.reshape(lanes, count, -1)
         for lane in np.flatnonzero(fresh.any(axis=1)).tolist():
             mine, envs = lane_of(state, lane), np.flatnonzero(fresh[lane]).tolist()
@@ -103,16 +105,13 @@ class RolloutAgent:
             for env in envs:
                 if self.normalise:
                     met = running.met(met, obs[lane, env].astype(float))
-                if "episode" in self.strategy.renews:
-                    memories.write(mine.memory, env, self._memory(mine, step + env))
                 mine.gain[env] = 0.0
                 if at:  # an episode was lost: nothing flows back to it from this one
                     mine.rollout.ended[at - 1, env] = True
                 else:
                     memories.write(mine.belief, env, self.strategy.belief)
-            for env in envs:
-                mine.standing[env] = self._look(met, obs[lane, env])[0]
-            running.put(mine.observations, met)
+            mine.standing[envs] = self._look(met, obs[lane, envs])
+            running.put(state.observations, lane, met)
         return state
 
     def advance(
@@ -122,13 +121,9 @@ class RolloutAgent:
         count = self.environments
         full = self.horizon * count
         upto = min(until, step + CHUNK * count, step - step % full + full)
-        living = np.flatnonzero(alive).tolist()
-        bad = []
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found and named
-            for lane in living:
-                bad += self._play(lane_of(state, lane), lanes, lane, step, upto)
+            fine, bad = self._play(state, lanes, alive, step, upto)
         if upto % full == 0:
-            fine = [lane for lane in living if lane not in {it.lane for it in bad}]
             state, lost = self._learned(state, fine, upto)
             bad += lost
         return state, upto, bad
@@ -148,98 +143,106 @@ class RolloutAgent:
             net = {"input": jax.tree.map(np.float32, met), **net}
         return net
 
-    # One lane, on the host.
+    # On the host. Acting, the environments of all lanes are in front.
 
-    def _play(self, mine: State, lanes: Any, lane: int, step: int, upto: int) -> list[Bad]:
-        """Fill the rollout from `step` to `upto`. The inner loop is what costs, so it does little:
-        what can wait is done for all steps together, in `_store`."""
-        count, at = self.environments, step // self.environments % self.horizon
-        recalls = self._memories.recalls
-        envs, act = range(count), self.algorithm.acting(mine.learner)
-        standing = [mine.standing[env : env + 1].copy() for env in envs]
-        memory = [lane_of(mine.memory, env) for env in envs]
+    def _play(
+        self, state: State, lanes: Any, alive: np.ndarray, step: int, upto: int
+    ) -> tuple[list[int], list[Bad]]:
+        """Fill rollouts from `step` to `upto`; the lanes where all went well, and what did not.
+
+        The inner loop is what costs, so it does little: what can wait is done for all steps
+        together, in `_store`.
+        """
+        count, size = self.environments, self.spec.observation_size
+        at, steps = step // count % self.horizon, (upto - step) // count
+        shape, rows = (len(alive), count, size), (len(alive) * count, 1, size)
+        sent = np.repeat(alive, count)
+        track = Track(self.spec, self.strategy.context_size, shape[:2], step, steps)
+        act, recalls = self.algorithm.acting(learners(state.learner, count)), self._memories.recalls
+        memory = memories.by_environment(state.memory)
         if at == 0 and "rollout" in self.strategy.renews:
-            memory = [self._memory(mine, step + env) for env in envs]
-        held = [self._memories.held(lane, env, memory[env]) for env in envs]
-        kept: list[list[Any]] = [[] for _ in envs]
-        met, seen, acted, next_obs = running.numbers(mine.observations), [], [], []
-        for noise in self._noise.of(lane, mine.seed, step)[at : at + (upto - step) // count]:
-            for env in envs:
-                held[env], nudge, bare = act(held[env], standing[env], noise[env])
-                acted.append((standing[env], bare, nudge.context))
-                if nudge.shift is not NO_SHIFT:
-                    bare = bare + nudge.shift
-                executed = np.minimum(np.maximum(bare, self._low), self._high)
-                if not math.isfinite(np.vdot(executed, executed)):
-                    return broken(lane, step, seen) or [Bad(lane, "action", step + len(seen))]
-                answer = lanes.act(lane * count + env, executed[0])
-                seen.append(answer)
-                if recalls:
-                    kept[env].append(memory[env])
-                if self.normalise:
-                    met = running.met(met, answer.obs.astype(float))
-            for env, answer in zip(envs, seen[-count:], strict=True):
-                standing[env] = self._look(met, answer.obs)
-                next_obs.append(standing[env])
-                if answer.ended:
-                    next_obs[-1] = self._look(met, answer.next_obs)
-                    if "episode" in self.strategy.renews:
-                        memory[env] = self._memory(mine, step + len(seen) + env)
-                        held[env] = self._memories.held(lane, env, memory[env])
-        if bad := broken(lane, step, seen):
-            return bad
-        mine.standing[...] = np.concatenate(standing)
-        running.put(mine.observations, met)
-        for env in envs:
-            if recalls:  # first, because the oldest of them are views of what is written next
-                memories.keep(mine.rollout.memory, at, env, kept[env])
-            memories.write(mine.memory, env, memory[env] if recalls else held[env])
-        self._store(mine, step, seen, acted, next_obs)
-        return []
+            memory = self._begun(state, memory, sent, step)
+        held = self._memories.held(memory)
+        # As large as what they meet, because stretching them takes NumPy longer.
+        high = np.ones((len(sent), 1, self.spec.action_size), np.float32)
+        low, (seen, mean, scatter) = -high, state.observations
+        met = Running(np.repeat(seen[:, None], size, axis=1), mean, scatter)
+        standing = state.standing.reshape(rows)
+        for now, noise in enumerate(self._noise.of(state.seed, step)[at : at + steps]):
+            held, nudge, bare = act(held, standing, noise)
+            if recalls:
+                track.memory.append(memory)
+            else:
+                memory = held
+            track.obs[now], track.action[now] = standing, bare
+            if nudge.context is not None:
+                track.context[now] = nudge.context
+            if nudge.shift is not NO_SHIFT:
+                bare = bare + nudge.shift
+            executed = np.minimum(np.maximum(bare, low), high)[:, 0]
+            if not math.isfinite(np.vdot(executed, executed)):
+                sent = sent & ~track.lose(now, sent & ~np.isfinite(executed).all(axis=1))
+            answer = lanes.step(executed, sent)
+            track.reward[now], track.led_to[now] = answer.reward, answer.next_obs
+            obs = answer.obs.astype(float).reshape(shape)
+            if self.normalise:
+                for env in range(count):
+                    met = running.met(met, obs[:, env])
+            standing = self._look(met, obs).reshape(rows)
+            track.next_obs[now] = standing
+            if True in (over := answer.ended).tolist():
+                track.end(now, answer)
+                last = self._look(met, answer.next_obs.reshape(shape)).reshape(rows)
+                track.next_obs[now, over] = last[over]
+                if "episode" in self.strategy.renews:
+                    memory = self._begun(state, memory, over, track.after(now + 1))
+                    held = self._memories.held(memory)
+        bad = track.bad(alive)
+        spoilt = {it.lane for it in bad}
+        fine = [lane for lane in np.flatnonzero(alive).tolist() if lane not in spoilt]
+        state.standing[fine] = standing.reshape(shape)[fine]
+        memories.put(state.memory, fine, memory)
+        seen, mean, scatter = met
+        running.put(state.observations, fine, Running(seen[fine, 0], mean[fine], scatter[fine]))
+        self._store(state, fine, at, track)
+        return fine, bad
 
-    def _store(self, mine: State, step: int, seen: list, acted: list, next_obs: list) -> None:
-        """Write down what was done from `step` on and what came of it."""
-        count = self.environments
-        at, steps = step // count % self.horizon, len(seen) // count
-        obs, action, context = zip(*acted, strict=True)
-        reward, terminated, ended, _, _ = zip(*seen, strict=True)
-        columns = {
-            "obs": np.concatenate(obs),
-            "action": np.concatenate(action),
-            "next_obs": np.concatenate(next_obs),
-            "reward": self._scaled(mine, reward, ended),
-            "terminated": terminated,
-            "ended": ended,
-        }
-        if self.strategy.context_size:
-            columns["context"] = np.concatenate(context)
-        for name, column in columns.items():
-            whole = getattr(mine.rollout, name)[at : at + steps]
-            whole[...] = np.reshape(column, whole.shape)
-
-    def _scaled(self, mine: State, reward: Any, ended: Any) -> list[float]:
-        """Rewards in standard deviations of the discounted reward so far."""
-        if not self.normalise:
-            return list(reward)
-        gains, gain = running.numbers(mine.gains), mine.gain.tolist()
-        gamma = mine.learner.hyper.gamma.item()
-        gains, mine.gain[...], scaled = running.scaled(gains, gain, reward, ended, gamma)
-        running.put(mine.gains, gains)
-        return scaled
+    def _store(self, state: State, lanes: list[int], at: int, track: Track) -> None:
+        """Write down what was done in these lanes and what came of it."""
+        track.put(state.rollout, lanes, at)
+        for lane in lanes:
+            reward, ended = track.of(lane)
+            if self.normalise:
+                # In standard deviations of the discounted reward so far.
+                gains, gain = running.numbers(lane_of(state.gains, lane)), state.gain[lane].tolist()
+                gamma = state.learner.hyper.gamma[lane].item()
+                gains, gain, reward = running.scaled(gains, gain, reward, ended, gamma)
+                running.put(state.gains, lane, gains)
+                state.gain[lane] = gain
+            whole = state.rollout.reward[lane, at : at + len(track.reward)]
+            whole[...] = np.reshape(reward, whole.shape)
 
     def _look(self, met: Running, obs: np.ndarray) -> np.ndarray:
-        """(observation,) → (1, observation), as the networks see it."""
-        if not self.normalise:
-            return obs[None]
-        scale = running.deviation(met)
-        seen = standardise(obs.astype(float)[None], met.mean, scale)
-        return np.asarray(seen, np.float32)
+        """(…, n, observation), as the networks see it."""
+        seen: Any = obs
+        if self.normalise:
+            seen = standardise(obs, met.mean, running.deviation(met))
+        return seen.astype(np.float32)
 
-    def _memory(self, mine: State, step: int) -> Any:
-        """The strategy's, of an episode that starts; no two start at the same step."""
-        if not jax.tree.leaves(mine.memory):
-            return mine.memory
-        return jax.device_get(self._begin(mine.learner, mine.seed, np.int32(step)))
+    def _begun(self, state: State, memory: Any, fresh: np.ndarray, step: int) -> Any:
+        """Memories, (environments, …), begun anew where `fresh`."""
+        if not jax.tree.leaves(memory):
+            return memory
+        memory = jax.tree.map(np.copy, memory)
+        for env in np.flatnonzero(fresh).tolist():
+            lane, number = divmod(env, self.environments)
+            memories.write(memory, env, self._memory(state, lane, step + number))
+        return memory
+
+    def _memory(self, state: State, lane: int, step: int) -> Any:
+        """The strategy's, of an episode that starts; no two of a lane start at the same step."""
+        learner, seed = lane_of((state.learner, state.seed), lane)
+        return jax.device_get(self._begin(learner, seed, np.int32(step)))
 
     def _learned(self, state: State, living: list[int], step: int) -> tuple[State, list[Bad]]:
         trees, lanes, bad = (state.learner, state.told), range(len(state.seed)), []
@@ -259,16 +262,8 @@ class RolloutAgent:
         memory = jax.device_get(self._begin(learner, seed, np.int32(0)))
         count, size = self.environments, self.spec.observation_size
         shape, zero = (self.horizon, count), np.zeros(())
-        rollout = Rollout(
-            obs=np.zeros((*shape, size), np.float32),
-            context=np.zeros((*shape, self.strategy.context_size), np.float32),
-            action=np.zeros((*shape, self.spec.action_size), np.float32),
-            reward=np.zeros(shape, np.float32),
-            terminated=np.zeros(shape, bool),
-            ended=np.zeros(shape, bool),
-            next_obs=np.zeros((*shape, size), np.float32),
-            memory=self._memories.room(memory, shape),
-        )
+        room = self._memories.room(memory, shape)
+        rollout = blank(self.spec, self.strategy.context_size, shape, room)
         belief = stacked([jax.device_get(self.strategy.belief)] * count)
         apart = rollout._replace(memory=self._memories.told_apart(rollout.memory))
         told = jax.eval_shape(self._lesson, learner, belief, apart, seed, np.int32(0))[3]
@@ -297,5 +292,4 @@ class RolloutAgent:
         # The first rollout learns at full rates.
         progress = (step - self.horizon * self.environments) / self.steps
         key = streams(seed, step)[Stream.LEARN]
-        with jax.default_matmul_precision(self.precision):
-            return self.algorithm.learn(learner, belief, rollout, key, progress)
+        return self.algorithm.learn(learner, belief, rollout, key, progress)

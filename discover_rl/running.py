@@ -14,7 +14,7 @@ EPSILON = 1e-8
 class Running(NamedTuple):
     """Mean and scatter of all that was met; float64, so that a million of them lose no digits."""
 
-    seen: Any  # ()
+    seen: Any  # (), or as large as the mean, for many at once
     mean: Any  # (…)
     scatter: Any  # (…) sum of squared distances from the mean
 
@@ -32,8 +32,9 @@ def met(running: Running, x: Any) -> Running:
     return Running(seen, mean, running.scatter + before * (x - mean))
 
 
-def put(there: Running, new: Running) -> None:
-    there.seen[()], there.mean[...], there.scatter[...] = new
+def put(there: Running, which: Any, new: Running) -> None:
+    """Replace those of a lane, or of several."""
+    there.seen[which], there.mean[which], there.scatter[which] = new
 
 
 def deviation(running: Running) -> Any:

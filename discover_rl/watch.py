@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from discover_rl.types import Array, Losses
+from discover_rl.types import Array, Losses, Seen
 
 WATCHED = ("observation", "reward", *(f"{name}_loss" for name in Losses._fields), "action")
 """In the order in which they would go bad. Elsewhere each is its index here; −1: all is well."""
@@ -22,17 +22,17 @@ class Bad(NamedTuple):
     step: int
 
 
-def broken(lane: int, step: int, seen: list) -> list[Bad]:
-    """The first answer since `step` that is not finite, if there is one."""
-    if not seen:
-        return []
-    reward, _, _, next_obs, obs = zip(*seen, strict=True)
-    observed = np.isfinite(np.stack(next_obs)) & np.isfinite(np.stack(obs))
-    fine = {"observation": observed.all(axis=1), "reward": np.isfinite(reward)}
-    bad = [
-        Bad(lane, name, step + 1 + int(it.argmin())) for name, it in fine.items() if not it.all()
-    ]
-    return sorted(bad, key=lambda it: it.step)[:1]
+def broken(seen: Seen, lanes: int, step: int) -> list[Bad]:
+    """The first answers since `step` that are not finite; `seen` is (steps, environments, …)."""
+    observed = np.isfinite(seen.next_obs) & np.isfinite(seen.obs)
+    fine = {"observation": observed.all(axis=2), "reward": np.isfinite(seen.reward)}
+    bad = []
+    for name, each in fine.items():
+        # Answers count in the order of a lane's environments, step by step.
+        rows = each.reshape(len(each), lanes, -1).swapaxes(0, 1).reshape(lanes, -1)
+        spoilt = np.flatnonzero(~rows.all(axis=1)).tolist()
+        bad += [Bad(lane, name, step + 1 + int(rows[lane].argmin())) for lane in spoilt]
+    return bad
 
 
 def first_bad(watched: Mapping[str, Any], otherwise: Any = -1) -> Array:

@@ -101,28 +101,22 @@ class Answers:
         # Every environment of a lane sees things, and ends, of its own.
         self.seeds = [seed + 103 * env for seed in seeds for env in range(count)]
         self.spoil = spoil
-        self.steps = [start] * len(self.seeds)
+        self.steps = start
         self.actions: list[list[np.ndarray]] = [[] for _ in self.seeds]
 
     def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
-        del actions, alive, cut
+        self.sent = actions, alive, cut
 
     def receive(self) -> Seen:
-        self.steps = [step + 1 for step in self.steps]
-        return self.spoil(seen(self.seeds, self.steps[0]), self.steps[0])
+        return self.step(*self.sent)
 
-    def act(self, env: int, action: np.ndarray) -> Seen:
-        self.actions[env].append(action)
-        self.steps[env] += 1
-        step = self.steps[env]
-        answer = self.spoil(seen(self.seeds, step), step)
-        return Seen(
-            float(answer.reward[env]),
-            bool(answer.terminated[env]),
-            bool(answer.ended[env]),
-            answer.next_obs[env],
-            answer.obs[env],
-        )
+    def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
+        del cut
+        self.steps += 1
+        for env in np.flatnonzero(alive).tolist():
+            self.actions[env].append(actions[env])
+        answer = self.spoil(seen(self.seeds, self.steps), self.steps)
+        return jax.tree.map(lambda leaf: np.where(alive, leaf.T, 0).T.astype(leaf.dtype), answer)
 
 
 def run(agent: Any, state, seeds, steps: int, start: int = 0):

@@ -257,13 +257,13 @@ def test_runs_of_different_delay_are_different_cohorts_and_see_their_own_rewards
     ours = runs_of("Meter-v0", 12, [0], **settings)
     theirs = runs_of("Meter-v0", 12, [1], **settings, **{"env.reward_delay": "5"})
     assert config.cohorts(ours + theirs) == [ours, theirs]
-    met, tick = [], Agent.tick
+    met, meet = [], Agent.meet
 
-    def heard(self, state, seen, step):
+    def heard(self, state, seen, lost, step):
         met.append(float(seen.reward[0]))
-        return tick(self, state, seen, step)
+        return meet(self, state, seen, lost, step)
 
-    monkeypatch.setattr(Agent, "tick", heard)
+    monkeypatch.setattr(Agent, "meet", heard)
     training.train(ours + theirs, tmp_path)
     true = [2.0**t for t in range(12)]
     assert met[:12] == true

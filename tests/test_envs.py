@@ -132,7 +132,7 @@ def test_what_was_seen_is_not_overwritten_and_has_the_agents_types():
     before = [leaf.copy() for leaf in seen]
     acting(lanes, 3, seed=1)
     assert_same(seen, before)
-    assert [leaf.dtype for leaf in seen] == [np.float32, bool, bool, np.float32, np.float32]
+    assert [leaf.dtype for leaf in seen] == [np.float64, bool, bool, np.float32, np.float32]
 
 
 def test_lanes_are_alone_with_their_seed():
@@ -296,11 +296,8 @@ def test_an_environment_may_reuse_its_array():
     gymnasium.register("Counter-v0", Counter)
     try:
         lanes = begun("Counter-v0", [0])
-        seen = [lanes.act(0, np.zeros(1, np.float32)) for _ in range(6)]
-        assert [it.next_obs[0] for it in seen] == [1, 2, 3, 4, 1, 2]
-        assert [it.obs[0] for it in seen] == [1, 2, 3, 0, 1, 2]
-        step = lanes.step(np.zeros((1, 1), np.float32), np.ones(1, bool))
-        lanes.step(np.zeros((1, 1), np.float32), np.ones(1, bool))
-        assert (step.next_obs[0, 0], step.obs[0, 0]) == (3, 3)
+        seen = [lanes.step(np.zeros((1, 1), np.float32), ONE) for _ in range(6)]
+        assert [it.next_obs[0, 0] for it in seen] == [1, 2, 3, 4, 1, 2]
+        assert [it.obs[0, 0] for it in seen] == [1, 2, 3, 0, 1, 2]
     finally:
         gymnasium.registry.pop("Counter-v0")

@@ -123,7 +123,7 @@ def test_returns_and_lengths_are_those_of_a_plain_loop_with_the_saved_policy(tas
     scores = evaluator(net, Form(), np.ones(2, bool))
     for lane, seed in enumerate((3, 8)):
         policy = policy_of(net, spec, lane, seed)
-        for i, start in enumerate(evaluator.seeds[lane]):
+        for i, start in enumerate(evaluator.trials.seeds[3 * lane : 3 * lane + 3]):
             total, length = played_by_hand(policy, task, start)
             assert scores.returns[lane, i] == pytest.approx(total, rel=1e-4)
             assert scores.lengths[lane, i] == length

@@ -117,7 +117,7 @@ def test_same_seed_same_result(cell):
 
 
 def test_lanes_together_are_lanes_alone(cell):
-    """To the last digits; on-policy, where lanes take turns, to the bit."""
+    """To the last digits; on-policy to the bit."""
     together, actions = outcome(cell)
     for lane, seed in enumerate(SEEDS):
         alone, own = outcome(cell, (seed,))

@@ -43,10 +43,12 @@ def test_what_is_not_packed_stays_as_it_is():
 
 def advanced(agent, hypers, steps: int = 25):
     state = cells.begin(agent, SEEDS, *hypers)
+    first = np.array(state.learner.critics["layer0"]["weight"])
     lanes, step, alive = cells.Answers(SEEDS), 0, np.ones(2, bool)
     while step < steps:
         state, step, bad = agent.advance(state, lanes, alive, step, steps)
         assert not bad
+    assert (first != state.learner.critics["layer0"]["weight"]).any()
     return jax.device_get(state)
 
 
@@ -61,7 +63,6 @@ def test_packed_early_or_late_the_run_is_the_same(small_is_less, monkeypatch, al
     plain, late, early = outcomes
     cells.assert_same(late, early)
     cells.assert_close(plain, late, 1e-4)
-    assert plain.learner.critic_optimiser[0].count.min() > 3
 
 
 def test_a_transition_is_learned_from_when_the_next_is_being_made():

@@ -62,7 +62,7 @@ def test_a_transition_is_the_one_gymnasium_makes(task):
             np.testing.assert_allclose(seen.reward[lane], reward, rtol=2e-3, atol=2e-3)
             assert seen.terminated[lane] == terminated
             checked += 1
-    assert checked > 40
+    assert checked > 15
 
 
 @pytest.mark.parametrize("task", ["Hopper-v5", "InvertedPendulum-v5"])

@@ -70,8 +70,8 @@ def test_log_probabilities_are_those_of_the_noise_that_acted(strategy, lasts, co
         mine = lane_of(state, lane)
         judge, view, rollout, judged = judged_of(agent, mine)
         log_std = np.asarray(mine.learner.actor["net"]["log_std"]["value"])
-        block = agent._noise.of(lane, mine.seed, HORIZON * count)
-        noise = np.asarray([[numbers[0][0] for numbers in step] for step in block])
+        block = agent._noise.of(state.seed, HORIZON * count)
+        noise = np.asarray([step[0][lane * count : (lane + 1) * count, 0] for step in block])
         expected = (-0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi)).sum(-1)
         np.testing.assert_allclose(judged.log_prob, expected.ravel(), rtol=1e-3, atol=1e-4)
         # With noise drawn anew they would be others.
@@ -245,7 +245,7 @@ def test_sigma_stays_with_the_episode_that_began_with_it():
                     ),
                 )
             )
-            noise = agent._noise.of(lane, state.seed[lane], 4 * number)[t][0][0]
+            noise = agent._noise.of(state.seed, 4 * number)[t][0][lane]
             mean = networks.apply(net, state.rollout.obs[lane, t], "tanh")
             std = np.exp(mine.actor["net"]["log_std"]["value"])
             np.testing.assert_allclose(

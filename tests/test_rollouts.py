@@ -32,13 +32,14 @@ def far(seen, step):
     return seen._replace(next_obs=np.where(seen.ended[:, None], 50 * seen.next_obs, seen.next_obs))
 
 
-def begun(strategy: str, count: int, spoil=far):
+def begun(strategy: str, count: int, spoil=far, seeds=SEEDS):
     """An agent, its state before the first step, and its environments."""
-    agent, lanes = agent_of(strategy, count), cells.Answers(SEEDS, count=count, spoil=spoil)
+    agent, lanes = agent_of(strategy, count), cells.Answers(seeds, count=count, spoil=spoil)
     first = cells.observations(lanes.seeds, 0)
     fresh = np.ones(len(lanes.seeds), bool)
     hypers = cells.hypers("a2c", strategy, **SETTINGS)
-    state = agent.init(np.asarray(SEEDS, np.uint32), *(cells.stack([it] * 2) for it in hypers))
+    given = (cells.stack([it] * len(seeds)) for it in hypers)
+    state = agent.init(np.asarray(seeds, np.uint32), *given)
     return agent, agent.enter(state, first, fresh, 0), lanes
 
 
@@ -273,6 +274,36 @@ def test_a_bad_observation_is_named_with_its_step_and_stops_its_lane_alone(
     well = nearly_full(strategy, count)[0]
     for mine, theirs in zip(jax.tree.leaves(state), jax.tree.leaves(well), strict=True):
         np.testing.assert_array_equal(mine[0], theirs[0])
+
+
+def test_an_action_that_is_not_finite_is_named_and_sent_to_no_environment_of_its_lane():
+    agent, state, lanes = begun("ou", 3)
+    state.memory[1, 1] = np.nan
+    before = jax.tree.map(lambda leaf: np.array(leaf[1]), state)
+    state, found = advanced(agent, state, lanes, (HORIZON - 1) * 3)
+    assert found == [Bad(1, "action", 1)]
+    assert [len(taken) for taken in lanes.actions] == [HORIZON - 1] * 3 + [0] * 3
+    cells.assert_same(jax.tree.map(lambda leaf: leaf[1], state), before)
+    for mine, theirs in zip(
+        jax.tree.leaves(state), jax.tree.leaves(nearly_full("ou", 3)[0]), strict=True
+    ):
+        np.testing.assert_array_equal(mine[0], theirs[0])
+
+
+@pytest.mark.parametrize("strategy", ["gaussian", "discover", "coherent", "psne"])
+def test_lanes_act_together_as_they_do_alone(strategy):
+    """To the bit, and whatever their number; memories begin anew on the way."""
+    agent, state, lanes = begun(strategy, 2)
+    state, _ = advanced(agent, state, lanes, (HORIZON - 1) * 2)
+    for lane, seed in enumerate(SEEDS):
+        _, alone, own = begun(strategy, 2, seeds=[seed])
+        alone, _ = advanced(agent, alone, own, (HORIZON - 1) * 2, alive=np.ones(1, bool))
+        cells.assert_same(own.actions, lanes.actions[2 * lane : 2 * lane + 2])
+        assert alone.rollout.ended.any()
+        mine, theirs = (
+            jax.tree.map(lambda x, i=i: x[i], it) for it, i in ((state, lane), (alone, 0))
+        )
+        cells.assert_same(mine, theirs)
 
 
 def test_none_is_the_algorithm_with_nothing_wedded_in():

@@ -58,7 +58,7 @@ def stop_at(step: int, runs, out: Path, **options) -> int:
     patience = Patience(step)
     with pytest.MonkeyPatch.context() as patch:
         # Looking up after every step, not after every few.
-        patch.setattr(agent, "CHUNK_SECONDS", 0.0)
+        patch.setattr(agent, "CHUNK", 1)
         patch.setattr(rollouts, "CHUNK", 1)
         with pytest.raises(Stopped) as stopped:
             training.train(runs, out, patience, patience.over, **options)

@@ -146,7 +146,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> OnPolic
         """For NumPy and JAX alike. What stands still during a rollout is computed here, once."""
         shown = View(state.actor, policy, features, None)
         log_std = state.actor["net"]["log_std"]["value"]
-        std = networks.namespace(log_std).exp(log_std)[None]
+        std = networks.namespace(log_std).exp(log_std)[..., None, :]
 
         def act(memory: Any, obs: Array, noise: Any) -> tuple[Any, Nudge, Array]:
             memory, nudge = strategy.behave(state.strategy, memory, shown, obs, noise[1], False)

@@ -106,8 +106,10 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         # The first outputs are the mean's; what else the head gives stays as it is.
         rest = net["head"]["bias"].shape[-1] - outputs
         if rest:
-            moved = xp.concat([moved, xp.zeros((inputs + 1, rest), moved.dtype)], axis=-1)
-        return networks.moved(net, {"head": {"weight": moved[:-1], "bias": moved[-1]}})
+            moved = xp.concat([moved, xp.zeros((*moved.shape[:-1], rest), moved.dtype)], axis=-1)
+        return networks.moved(
+            net, {"head": {"weight": moved[..., :-1, :], "bias": moved[..., -1, :]}}
+        )
 
     def expect(hp: Hyper, view: View, obs: Array, key: Any, role: Role) -> Nudge:
         del hp
