@@ -11,10 +11,8 @@ along or to lose.
 
 from __future__ import annotations
 
-import enum
 import functools
 import importlib
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -24,21 +22,13 @@ from jax import random
 
 from discover_rl import replay, sequels
 from discover_rl.interfaces import Algorithm, Strategy
+from discover_rl.keys import Stream, streams
 from discover_rl.packing import as_before, pack, unpack
-from discover_rl.parcels import Reply, opened, packed, sealed, unpacked
+from discover_rl.parcels import Reply, opened, packed, sealed, unpacked, width
+from discover_rl.programs import compile_all, precise
 from discover_rl.sequels import Sequel
 from discover_rl.types import Action, Array, Net, Seen, Spec
 from discover_rl.watch import WATCHED, Bad, bad_loss, first_bad
-
-
-class Stream(enum.IntEnum):
-    """What random numbers are for. Each has a stream of its own, so that none moves another."""
-
-    INIT = 0
-    BEGIN = 1
-    ACT = 2
-    LEARN = 3
-    REPORT = 4
 
 
 class State(NamedTuple):
@@ -88,6 +78,7 @@ class Agent:
         self.algorithm: Algorithm
         self.algorithm, self.strategy = wed(spec, algorithm, hyper, strategy, strategy_hyper)
         self.batch_size: int = hyper.batch_size
+        self.warmup: int = hyper.warmup
         self.capacity = min(hyper.replay_size, steps)
         self.steps = steps
         self.precision = precision
@@ -114,6 +105,22 @@ class Agent:
     def like(self, *begin: Any) -> State:
         """What has a state's shapes; the arguments are those of `init`."""
         return jax.eval_shape(self.init, *begin)
+
+    def prepare(self, state: State, step: int) -> None:
+        """Compile what the next steps, and the first that learn, are going to need."""
+        lanes, size = len(state.seed), self.spec.observation_size
+        state = jax.eval_shape(self._packed, state)
+        own = Own(state.memory, state.replay, state.action)
+        bad = jax.ShapeDtypeStruct((lanes,), jnp.int32)
+        parcel = jax.ShapeDtypeStruct((lanes, width(size)), jnp.int32)
+        starts = max(step + 1, 2), max(step, self.warmup) + 1
+        due = {self.due(first + i) for first in starts for i in range(CHUNK)}
+        met = due if self.listens else {()}
+        lowered = [self._meets(it).lower(own, state.learner, state.seed, bad, parcel) for it in met]
+        if not self.listens:
+            given = state.learner, state.replay, state.seed, np.int32(0)
+            lowered += [self._learns(it).lower(*given) for it in due if it]
+        compile_all(lowered)
 
     def advance(
         self, state: State, lanes: Any, alive: np.ndarray, step: int, until: int
@@ -279,21 +286,3 @@ def wed(
     tactics = importlib.import_module(f"discover_rl.strategies.{strategy}")
     made = tactics.make(spec, strategy_hyper, module.blueprint(spec, hyper))
     return module.make(spec, hyper, made), made
-
-
-def precise(function: Callable[..., Any], precision: str) -> Callable[..., Any]:
-    """The function with matrix products of this precision; a CPU knows only one."""
-    names = {"float32": "float32", "tf32": "tensorfloat32"}
-    name = None if jax.default_backend() == "cpu" else names[precision]
-
-    @functools.wraps(function)
-    def traced(*args: Any) -> Any:
-        with jax.default_matmul_precision(name):
-            return function(*args)
-
-    return traced
-
-
-def streams(seed: Array, step: Array | int) -> Any:
-    """A lane's keys at a step, one for each Stream."""
-    return random.split(random.fold_in(random.key(seed), step), len(Stream))

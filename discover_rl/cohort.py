@@ -132,6 +132,7 @@ class Cohort:
     def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
         """Train to the end, or until asked to stop."""
         self.observer.started(self.runs, self.step)
+        self.agent.prepare(self.state, self.step)
         # What exists by now is here to stay: looking through it for garbage takes time.
         gc.freeze()
         steps, every = self.runs[0].steps, self.runs[0].eval.every

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from discover_rl.agent import Stream, streams
+from discover_rl.keys import Stream, streams
 from discover_rl.types import Array
 
 

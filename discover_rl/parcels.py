@@ -19,10 +19,15 @@ class Reply(NamedTuple):
     bad: Array  # () what is not finite, as watch.py counts
 
 
+def width(size: int) -> int:
+    """Of a parcel, for observations of this size."""
+    return 2 * size + 4
+
+
 def packed(seen: Seen, step: int) -> np.ndarray:
     """All of it, as bits."""
     size = seen.obs.shape[1]
-    parcel = np.empty((len(seen.obs), 2 * size + 4), np.float32)
+    parcel = np.empty((len(seen.obs), width(size)), np.float32)
     parcel[:, :size], parcel[:, size:-4] = seen.obs, seen.next_obs
     parcel[:, -4], parcel[:, -3], parcel[:, -2] = seen.reward, seen.terminated, seen.ended
     bits = parcel.view(np.int32)

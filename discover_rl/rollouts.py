@@ -19,11 +19,13 @@ import jax
 import numpy as np
 
 from discover_rl import memories, running
-from discover_rl.agent import Stream, precise, streams, wed
+from discover_rl.agent import wed
 from discover_rl.interfaces import OnPolicy
+from discover_rl.keys import Stream, streams
 from discover_rl.memories import Memories
 from discover_rl.networks import standardise
 from discover_rl.noise import Blocks
+from discover_rl.programs import precise
 from discover_rl.running import Running
 from discover_rl.track import Track, blank, learners
 from discover_rl.trees import lane_of, stacked
@@ -90,6 +92,9 @@ class RolloutAgent:
     def place(self, state: State) -> State:
         """The state where it is wanted: on the host, to be written into."""
         return jax.tree.map(np.array, state)
+
+    def prepare(self, state: State, step: int) -> None:
+        """Nothing: there is one program that takes long, compiled when a rollout is full."""
 
     def enter(self, state: State, obs: np.ndarray, fresh: np.ndarray, step: int) -> State:
         """Where `fresh`, an episode starts at `obs` and the next action will be chosen there."""

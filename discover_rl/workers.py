@@ -145,8 +145,12 @@ def _work(
             os._exit(1)
         return stop.is_set()
 
-    # Several processes cannot share a GPU's memory, and would gain nothing by it.
+    # Several processes cannot share a GPU's memory, and would gain nothing by it. Each has one
+    # thread, however many there are: how many multiply a matrix shows in its last bits.
     jax.config.update("jax_platforms", "cpu")
+    os.environ["NPROC"] = "1"
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false"
     messenger = Messenger(pipe)
     try:
         with store.locked(job.desk, PATIENCE):

@@ -10,7 +10,7 @@ HERE = Path(discover_rl.__file__).parent
 ORDER = [
     ["_version", "types"],
     ["interfaces", "hyper", "networks", "equations", "replay", "running", "provenance", "machine"],
-    ["trees", "parcels", "packing", "watch"],
+    ["keys", "trees", "parcels", "packing", "programs", "watch"],
     ["policy", "algorithms", "strategies", "sequels"],
     ["agent", "config", "envs", "store"],
     ["pools"],

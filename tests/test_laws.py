@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from discover_rl.agent import Bad
 from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.strategies import STRATEGIES
+from discover_rl.watch import Bad
 from tests import cells
 from tests.conftest import drop_programs
 

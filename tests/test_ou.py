@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from jax import random
 
-from discover_rl.agent import Stream, streams
 from discover_rl.interfaces import View
+from discover_rl.keys import Stream, streams
 from discover_rl.strategies import ou
 from tests import cells
 

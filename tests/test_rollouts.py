@@ -8,10 +8,11 @@ import pytest
 from jax import random
 
 from discover_rl import networks, rollouts
-from discover_rl.agent import Bad, Stream, streams
 from discover_rl.algorithms import a2c
 from discover_rl.interfaces import Strategy
+from discover_rl.keys import Stream, streams
 from discover_rl.rollouts import RolloutAgent
+from discover_rl.watch import Bad
 from tests import cells
 
 HORIZON = 30
