@@ -1,4 +1,4 @@
-"""How programs are compiled: at which precision, side by side, and kept on disk for the next time."""
+"""How programs are compiled: at which precision, side by side, and kept for the next time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def keep() -> None:
     Nothing is changed where the user has said otherwise; an empty CACHE in the environment keeps
     none.
     """
-    if CACHE in os.environ or jax.config.jax_compilation_cache_dir is not None:
+    if CACHE in os.environ or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     os.environ[CACHE] = str(Path(home) / "discover_rl" / "programs")

@@ -16,15 +16,7 @@ HERE = Path(__file__).parent
 # Rooms that cannot move a result: a change there must not keep a run from being resumed.
 BYSTANDERS = (
     *("__init__.py", "__main__.py", "api.py", "cli.py", "display.py"),
-    *(
-        "config.py",
-        "machine.py",
-        "policy.py",
-        "programs.py",
-        "results.py",
-        "training.py",
-        "workers.py",
-    ),
+    *("config.py", "machine.py", "policy.py", "results.py", "training.py", "workers.py"),
     *("provenance.py", "store.py", "checkpoint.py"),
 )
 
