@@ -33,7 +33,7 @@ bench: $(READY) $(PEERS)  ## environment steps per second, here and of peers, on
 # Peers need packages that we do not, PyTorch among them, and live apart.
 $(PEERS): Makefile
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0" "stable-baselines3==2.9.2" "gymnasium[mujoco]"
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0" "stable-baselines3==2.9.2" "sbx-rl==0.28.0" "gymnasium[mujoco]"
 	@touch $(PEERS)
 
 $(READY): pyproject.toml constraints.txt

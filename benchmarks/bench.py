@@ -31,20 +31,43 @@ class Cell(NamedTuple):
 
 
 TASK = "HalfCheetah-v5"
-PPO = ["4096", "20480"]  # from the end of the second rollout to that of the tenth
-A2C = ["4096", "24576"]
+PPO = ("4096", "20480")  # from the end of the second rollout to that of the tenth
+A2C = ("4096", "24576")
+OFF = ("1500", "3500")  # of the steps that learn
+TEN = ("1100", "1500")
+LEARNS = "warmup=1000"
+
+
+def ours(name: str, algorithm: str, strategy: str, span: tuple[str, str], peer: str) -> list[Cell]:
+    """A run, and ten of them at once."""
+    more = [] if algorithm in ("ppo", "a2c") else [LEARNS]
+    few = TEN if more else span
+    one = ["ours.py", TASK, algorithm, strategy, "1", *span, *more]
+    ten = ["ours.py", TASK, algorithm, strategy, "10", *few, *more]
+    return [Cell(name, one, peer), Cell(f"{name}, ten seeds", ten, peer)]
+
+
+def peer(library: str, algorithm: str, *span: str) -> Cell:
+    return Cell(
+        f"{library.upper()} {algorithm.upper()}", ["peers.py", library, TASK, algorithm, *span]
+    )
+
+
 CELLS = [
-    Cell("Stable-Baselines3 PPO", ["peers.py", TASK, "ppo", "2048", "8192"]),
-    Cell("PPO", ["ours.py", TASK, "ppo", "none", "1", *PPO], "Stable-Baselines3 PPO"),
-    Cell(
-        "PPO + DISCOVER", ["ours.py", TASK, "ppo", "discover", "1", *PPO], "Stable-Baselines3 PPO"
-    ),
-    Cell("PPO, ten seeds", ["ours.py", TASK, "ppo", "none", "10", *PPO], "Stable-Baselines3 PPO"),
-    Cell("Stable-Baselines3 A2C", ["peers.py", TASK, "a2c", "2048", "12288"]),
-    Cell("A2C", ["ours.py", TASK, "a2c", "none", "1", *A2C], "Stable-Baselines3 A2C"),
-    Cell(
-        "A2C + DISCOVER", ["ours.py", TASK, "a2c", "discover", "1", *A2C], "Stable-Baselines3 A2C"
-    ),
+    peer("sb3", "td3", "1500", "2500"),
+    peer("sbx", "td3", "1500", "2500"),
+    *ours("TD3", "td3", "none", OFF, "SBX TD3"),
+    *ours("TD3 + Gaussian", "td3", "gaussian", OFF, "SBX TD3"),
+    *ours("TD3 + DISCOVER", "td3", "discover", OFF, "SBX TD3"),
+    peer("sb3", "sac", "1500", "2500"),
+    peer("sbx", "sac", "1500", "2500"),
+    *ours("SAC", "sac", "none", OFF, "SBX SAC"),
+    peer("sb3", "ppo", "2048", "8192"),
+    peer("sbx", "ppo", "2048", "8192"),
+    *ours("PPO", "ppo", "none", PPO, "SB3 PPO"),
+    *ours("PPO + DISCOVER", "ppo", "discover", PPO, "SB3 PPO"),
+    peer("sb3", "a2c", "2048", "12288"),
+    *ours("A2C", "a2c", "none", A2C, "SB3 A2C"),
 ]
 
 
@@ -69,12 +92,12 @@ def main() -> None:
     for _ in range(args.repetitions):
         for cell in chosen:
             measured[cell.name].append(measure(cell, args.peers))
-            print(f"{cell.name:<24} {measured[cell.name][-1]:8,.0f} steps/s", flush=True)
+            print(f"{cell.name:<28} {measured[cell.name][-1]:8,.0f} steps/s", flush=True)
     medians = {name: statistics.median(values) for name, values in measured.items()}
-    print(f"\n{'median of ' + str(args.repetitions):<24} {'steps/s':>8}  times the peer")
+    print(f"\n{'median of ' + str(args.repetitions):<28} {'steps/s':>8}  times the peer")
     for cell in chosen:
         ratio = f"{medians[cell.name] / medians[cell.peer]:.1f}" if cell.peer in medians else ""
-        print(f"{cell.name:<24} {medians[cell.name]:8,.0f}  {ratio}")
+        print(f"{cell.name:<28} {medians[cell.name]:8,.0f}  {ratio}")
     machine = {"cores": hardware.cores(), "machine": platform.machine()}
     content = {
         "unit": "environment steps per second",

@@ -47,6 +47,9 @@ class Observer:
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
         """A run has been evaluated."""
 
+    def shared(self, evaluating: float) -> None:
+        """Evaluation has taken this share of the time since training started, or went on."""
+
     def noted(self, run: Run, step: int, note: str) -> None:
         """Something out of the ordinary happened to a run."""
 
@@ -139,11 +142,15 @@ class Cohort:
         # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
         if self.step == 0:
             self._save()
-        saved = time.monotonic()
+        began = saved = time.monotonic()
+        evaluating = 0.0
         try:
             while self.alive.any():
                 if self.step % every == 0 or self.step == steps:
+                    before = time.monotonic()
                     self._evaluate(stopping)
+                    evaluating += time.monotonic() - before
+                    self.observer.shared(evaluating / (time.monotonic() - began))
                 if self.step == steps:
                     break
                 if stopping():

@@ -55,6 +55,7 @@ class Lines(Observer):
     def __init__(self, out: Path):
         self.out = out
         self.began = False
+        self.share = 0.0
 
     def started(self, runs: Sequence[Run], step: int) -> None:
         self.began = True
@@ -63,8 +64,14 @@ class Lines(Observer):
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
         say(f"{run.name}  step {step:,}  return {sum(returns) / len(returns):.1f}")
 
+    def shared(self, evaluating: float) -> None:
+        self.share = evaluating
+
     def noted(self, run: Run, step: int, note: str) -> None:
         say(f"{run.name}  step {step:,}  {note}")
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        say(f"Evaluation took {self.share:.0%} of the time.")
 
 
 class Screen(Lines):
@@ -125,7 +132,8 @@ def _headline(runs: Sequence[Run], step: int, out: Path) -> str:
     start = f"going on at step {step:,}" if step else "from the start"
     line = (
         f"{first.task}: {first.algorithm} + {first.strategy}, {lanes}, {first.steps:,} steps each, "
-        f"evaluated every {first.eval.every:,}; {start}; in {out}"
+        f"evaluated every {first.eval.every:,} (together {_evaluated(first)} episodes); {start}; "
+        f"in {out}"
     )
     warmup = getattr(first.hyper, "warmup", 0)
     if warmup >= first.steps:
@@ -134,6 +142,11 @@ def _headline(runs: Sequence[Run], step: int, out: Path) -> str:
             f"learned; --set warmup={max(1, first.steps // 10)} would change that."
         )
     return line
+
+
+def _evaluated(run: Run) -> str:
+    """How many episodes a run is evaluated by."""
+    return f"{(1 - -run.steps // run.eval.every) * run.eval.episodes:,}"
 
 
 def show_results(results: Sequence[Result], folder: Path) -> None:

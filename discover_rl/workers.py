@@ -133,6 +133,9 @@ class Messenger(Observer):
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
         self._tell("evaluated", run, step, returns)
 
+    def shared(self, evaluating: float) -> None:
+        self._tell("shared", evaluating)
+
     def noted(self, run: Run, step: int, note: str) -> None:
         self._tell("noted", run, step, note)
 
