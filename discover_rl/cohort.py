@@ -47,8 +47,9 @@ class Observer:
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
         """A run has been evaluated."""
 
-    def shared(self, evaluating: float) -> None:
-        """Evaluation has taken this share of the time since training started, or went on."""
+    def shared(self, step: int, evaluating: float) -> None:
+        """Up to this step evaluation has taken this share of the time, since training started or
+        went on."""
 
     def noted(self, run: Run, step: int, note: str) -> None:
         """Something out of the ordinary happened to a run."""
@@ -150,7 +151,7 @@ class Cohort:
                     before = time.monotonic()
                     self._evaluate(stopping)
                     evaluating += time.monotonic() - before
-                    self.observer.shared(evaluating / (time.monotonic() - began))
+                    self.observer.shared(self.step, evaluating / (time.monotonic() - began))
                 if self.step == steps:
                     break
                 if stopping():

@@ -64,14 +64,17 @@ class Lines(Observer):
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
         say(f"{run.name}  step {step:,}  return {sum(returns) / len(returns):.1f}")
 
-    def shared(self, evaluating: float) -> None:
-        self.share = evaluating
+    def shared(self, step: int, evaluating: float) -> None:
+        if step and not self.share:  # now it can be told what the rest will be like
+            say(f"Evaluation takes about {evaluating:.0%} of the time: eval.every, eval.episodes.")
+        self.share = evaluating if step else 0.0
 
     def noted(self, run: Run, step: int, note: str) -> None:
         say(f"{run.name}  step {step:,}  {note}")
 
     def finished(self, runs: Sequence[Run]) -> None:
         say(f"Evaluation took {self.share:.0%} of the time.")
+        self.share = 0.0
 
 
 class Screen(Lines):

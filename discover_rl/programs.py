@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,8 +38,9 @@ def keep() -> None:
     """Keep compiled programs in the user's cache, for this process and those it starts.
 
     Nothing is changed where the user has said otherwise; an empty CACHE in the environment keeps
-    none.
+    none. Processes may meet at the same program; one that finds it half-written compiles it again.
     """
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
     if CACHE in os.environ or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

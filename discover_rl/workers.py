@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from discover_rl import checkpoint, store
+from discover_rl import checkpoint, programs, store
 from discover_rl.cohort import Cohort, Observer
 from discover_rl.config import Run
 from discover_rl.store import Record
@@ -133,8 +133,8 @@ class Messenger(Observer):
     def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
         self._tell("evaluated", run, step, returns)
 
-    def shared(self, evaluating: float) -> None:
-        self._tell("shared", evaluating)
+    def shared(self, step: int, evaluating: float) -> None:
+        self._tell("shared", step, evaluating)
 
     def noted(self, run: Run, step: int, note: str) -> None:
         self._tell("noted", run, step, note)
@@ -152,6 +152,7 @@ def _work(
     # thread, however many there are: how many multiply a matrix shows in its last bits.
     jax.config.update("jax_platforms", "cpu")
     os.environ["NPROC"] = "1"
+    programs.keep()
     flags = os.environ.get("XLA_FLAGS", "")
     os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false"
     messenger = Messenger(pipe)

@@ -313,3 +313,21 @@ def test_a_folders_name_is_printed_as_it_is(swept, capfd, folder):
     assert f"in {folder}" in " ".join(capfd.readouterr().out.split())
     display.show_results([], Path(folder))
     assert folder in capfd.readouterr().out
+
+
+def test_evaluation_says_what_share_of_the_time_it_takes(swept, capfd):
+    lines = display.Lines(Path("out"))
+    for step, share in ((0, 0.9), (10, 0.25), (20, 0.2)):
+        lines.shared(step, share)
+    lines.finished(swept)
+    said = capfd.readouterr().out.splitlines()
+    assert said == [
+        "Evaluation takes about 25% of the time: eval.every, eval.episodes.",
+        "Evaluation took 20% of the time.",
+    ]
+
+
+def test_the_header_says_how_many_episodes_evaluations_come_to(capfd):
+    (run,) = config.resolve("Pendulum-v1", "td3", "none", 2500, 1, {"eval.every": 1000})
+    display.Lines(Path("out")).started([run], 0)
+    assert "evaluated every 1,000 (together 40 episodes)" in capfd.readouterr().out

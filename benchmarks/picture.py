@@ -1,0 +1,44 @@
+"""Draw what scale.py measured: lane-steps per second and memory against lanes.
+
+    python benchmarks/picture.py OUT.png SCALE.json …
+
+A line for each file, of its HalfCheetah-v5 points with the largest replay.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+
+def main() -> None:
+    out, *files = sys.argv[1:]
+    figure, (speed, memory) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for file in files:
+        content = json.loads(Path(file).read_text())
+        points = [it for it in content["measured"] if it["task"] == "HalfCheetah-v5"]
+        largest = max(it["replay"] for it in points)
+        fast = points[0].get("precision")
+        points = [it for it in points if (it["replay"], it.get("precision")) == (largest, fast)]
+        points.sort(key=lambda it: it["lanes"])
+        lanes = [it["lanes"] for it in points]
+        label = content["machine"]["device"] if fast else f"{content['machine']['cores']} CPU cores"
+        speed.plot(lanes, [it["lane_steps_per_second"] for it in points], "o-", label=label)
+        memory.plot(lanes, [it["state_gb"] for it in points], "o-", label=f"{label}, {largest:,}")
+    speed.set(ylabel="lane-steps per second", title="TD3 + DISCOVER, HalfCheetah-v5")
+    memory.set(ylabel="GB", title="State, with a replay of")
+    for axes in (speed, memory):
+        axes.set(xscale="log", yscale="log", xlabel="lanes")
+        axes.grid(visible=True, which="both", alpha=0.3)
+        axes.legend()
+    figure.savefig(out, dpi=120)
+
+
+if __name__ == "__main__":
+    main()
