@@ -95,7 +95,7 @@ class Agent:
         return self.algorithm.hears is not None
 
     def place(self, state: State) -> State:
-        """The state where ticks want it: on the device."""
+        """The state where programs want it: on the device."""
         return jax.device_put(state)
 
     def due(self, step: int) -> Sequel:
@@ -146,12 +146,6 @@ class Agent:
                 found.append(Bad(lane, WATCHED[bad[lane]], upto))
                 alive[lane] = False
         return self._unpacked(state), until, found
-
-    def tick(self, state: State, seen: Seen, step: int) -> tuple[State, Reply]:
-        """Learn what is due after `step` environment steps, take in the last, choose the next."""
-        state, lost = self.learn(self._packed(state), step)
-        state, reply = self.meet(state, seen, lost, step)
-        return self._unpacked(state), opened(reply)
 
     def learn(self, state: State, step: int) -> tuple[State, Array]:
         """Begin the updates that are due after `step` environment steps, from all but the last.
@@ -272,7 +266,7 @@ class Agent:
         return self.algorithm.act(learner, memory, obs, noise, step)
 
     def _report(self, state: State, step: Array) -> dict[str, Array]:
-        """Diagnostics on a fresh batch; changes nothing, costs the ticks nothing."""
+        """Diagnostics on a fresh batch; changes nothing, costs nothing while training."""
         sample_key, key = random.split(streams(state.seed, step)[Stream.REPORT])
         batch = replay.sample(state.replay, sample_key, REPORT_BATCH)
         return self.algorithm.report(state.learner, batch, key)

@@ -103,7 +103,7 @@ def save(
 ) -> bool:
     """Write a checkpoint of the living lanes; dead ones keep what they have in the last.
 
-    False, and nothing written, if something in a living lane is not finite: the next tick will
+    False, and nothing written, if something in a living lane is not finite: the next step will
     notice and say what, and until then the last checkpoint is the better one.
     """
     slim = jax.device_get(_slim(state))

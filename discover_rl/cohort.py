@@ -136,13 +136,13 @@ class Cohort:
     def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
         """Train to the end, or until asked to stop."""
         self.observer.started(self.runs, self.step)
-        self.agent.prepare(self.state, self.step)
         # What exists by now is here to stay: looking through it for garbage takes time.
         gc.freeze()
         steps, every = self.runs[0].steps, self.runs[0].eval.every
         # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
         if self.step == 0:
             self._save()
+        self.agent.prepare(self.state, self.step)
         began = saved = time.monotonic()
         evaluating = 0.0
         try:

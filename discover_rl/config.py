@@ -141,10 +141,9 @@ def resolve(
         built["eval."] = _cadence(algorithm, int(steps), built["eval."], built["env."].count)
         if algorithm in ON_POLICY:
             _filled(int(steps), built[""], built["env."].count)
-        if built["env."].engine == "auto":
-            number = len(seeds) * math.prod(map(len, swept.values())) * built["env."].count
-            fastest = engine(task, number)
-            built["env."] = dataclasses.replace(built["env."], engine=fastest)
+        number = len(seeds) * math.prod(map(len, swept.values())) * built["env."].count
+        chosen_engine = engine(task, built["env."].engine, number)
+        built["env."] = dataclasses.replace(built["env."], engine=chosen_engine)
         varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
         folder = "".join(f"{part}/" for part in varied)
         runs += [

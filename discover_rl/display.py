@@ -119,6 +119,7 @@ class Screen(Lines):
         self.last[run.name] = f"{sum(returns) / len(returns):.1f} at {step:,}"
 
     def finished(self, runs: Sequence[Run]) -> None:
+        super().finished(runs)
         if self.task is not None:
             self.progress.update(self.task, completed=runs[0].steps)
 

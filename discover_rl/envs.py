@@ -269,7 +269,7 @@ class Trials:
             raw, reward, terminated, truncated, _ = self.envs[i].step(action)
             seen.append(np.ravel(raw).astype(np.float32))
             rewards.append(float(reward))
-            ended.append(terminated or truncated)
+            ended.append(bool(terminated or truncated))
         return np.asarray(seen), np.asarray(rewards), np.asarray(ended)
 
     def close(self) -> None:

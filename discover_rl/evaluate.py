@@ -86,7 +86,10 @@ class Evaluator:
 
 def evaluate_policy(policy: Policy, task: str, episodes: int, max_steps: int = 10_000) -> Scores:
     """A saved policy's episodes, from the states that its run's own evaluations started from."""
-    evaluator = Evaluator(task, [policy.about.get("seed", 0)], episodes, max_steps)
+    settings = policy.about.get("settings", {})
+    engine = settings.get("env.engine", "gymnasium") if task == policy.about.get("task") else ""
+    seeds = [policy.about.get("seed", 0)]
+    evaluator = Evaluator(task, seeds, episodes, max_steps, engine or "gymnasium")
     if evaluator.spec != policy.spec:
         raise UserError(f"{task} has other spaces than this policy was trained for.")
     try:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
+import zlib
+from pathlib import Path
+
+from discover_rl.types import UserError
 
 MUJOCO = (
     *("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Swimmer", "Walker2d"),
@@ -12,21 +17,48 @@ MUJOCO = (
 """Gymnasium's tasks on MuJoCo, without their versions."""
 
 
+ALONE = {"NPROC": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
+"""The environment of a process that is to have one thread; XLA reads both."""
+
+
 def cores() -> int:
     """How many this process may use."""
+    if os.environ.get("NPROC") == ALONE["NPROC"]:
+        return 1
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def pooled(task: str) -> bool:
-    """Whether EnvPool has this task, with the physics and the observations that Gymnasium has."""
-    return task.removesuffix("-v5") in MUJOCO and task.endswith("-v5")
+def kind() -> str:
+    """Tells processors apart that may not run each other's programs."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.exists() else []
+    flags = [line for line in lines if line.startswith(("flags", "Features"))]
+    return f"{platform.machine()}-{zlib.crc32(''.join(flags[:1]).encode()):08x}"
 
 
-def engine(task: str, environments: int) -> str:
-    """What steps so many environments fastest. Handing one over to a thread takes about as long as
-    stepping it, so there must be several cores and several environments for each."""
+def engine(task: str, asked: str, environments: int) -> str:
+    """What is to step so many environments: what was asked for, if it can be had.
+
+    "auto" is EnvPool where it pays. Handing an environment over to a thread takes about as long as
+    stepping it, so there must be several for each of several cores, all in one process. On CPUs
+    they are not: there, runs go to a process for each core.
+    """
     installed = importlib.util.find_spec("envpool") is not None
-    pays = cores() >= 4 and environments >= 2 * cores()
-    return "envpool" if installed and pays and pooled(task) else "gymnasium"
+    there = task.endswith("-v5") and task.removesuffix("-v5") in MUJOCO
+    if asked == "envpool" and not there:
+        raise UserError(
+            f"env.engine=envpool is for MuJoCo's tasks of version 5; {task} needs gymnasium."
+        )
+    if asked == "envpool" and not installed:
+        raise UserError("env.engine=envpool needs a package: pip install 'discover_rl[envpool]'.")
+    if asked == "auto":
+        pays = has_gpu() and cores() >= 4 and environments >= 2 * cores()
+        return "envpool" if installed and there and pays else "gymnasium"
+    return asked
+
+
+def has_gpu() -> bool:
+    """NVIDIA's or AMD's; asked of the system, because asking JAX takes seconds."""
+    return any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/kfd"))

@@ -75,7 +75,8 @@ def as_before(before: Any, tree: Any) -> Any:
 
 
 def _bits(leaf: Array) -> Array:
-    if leaf.dtype.itemsize < 4:  # truth values
+    assert leaf.dtype == bool or leaf.dtype.itemsize == 4
+    if leaf.dtype == bool:
         return jnp.asarray(leaf, jnp.int32)
     return jax.lax.bitcast_convert_type(leaf, jnp.int32)
 

@@ -9,14 +9,15 @@ holds for MuJoCo's tasks, and these are all that is taken.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from discover_rl.envs import Episode, episode_seed, spec_of
-from discover_rl.machine import cores, pooled
-from discover_rl.types import Seen, UserError
+from discover_rl.machine import cores
+from discover_rl.types import Seen, Spec, UserError
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """An odd number without pattern, to tell the order of what was seen."""
@@ -32,13 +33,12 @@ class Pool:
         reward_delay: int = 1,
         limit_terminates: bool = False,
         count: int = 1,
-        threads: int = 0,
     ):
         self.task, self.seeds, self.count = task, tuple(seeds), count
         self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
         number = len(self.seeds) * count
-        self.pool = _pool(task, [self._seed(env) for env in range(number)], threads)
-        self.spec = spec_of(self.pool)
+        self.pool = _pool(task, [self._seed(env) for env in range(number)])
+        self.spec = _spec(self.pool)
         size = self.spec.observation_size
         self.obs = np.zeros((number, size), np.float32)
         self._episode = np.full(number, -1)
@@ -47,7 +47,6 @@ class Pool:
         self._owed, self._made = np.zeros(number), np.zeros(number, int)
         # What was done at every step, since before the oldest of the running episodes.
         self._log: list[np.ndarray] = []
-        self._dropped = 0
 
     def begin(self, env: int) -> None:
         """Start the next episode of an environment."""
@@ -176,8 +175,8 @@ class PooledTrials:
 
     def __init__(self, task: str, seeds: Sequence[int]):
         self.task, self.seeds = task, [seed % 2**31 for seed in seeds]
-        self._pool = _pool(task, self.seeds)
-        self.spec = spec_of(self._pool)
+        self._pool = _pool(task, self.seeds[:1])
+        self.spec = _spec(self._pool)
 
     def begin(self, which: np.ndarray) -> np.ndarray:
         """Start these; (n, observation)."""
@@ -200,19 +199,20 @@ class PooledTrials:
         self._pool.close()
 
 
-def _pool(task: str, seeds: list[int], threads: int = 0) -> Any:
-    if not pooled(task):
-        raise UserError(
-            f"env.engine=envpool is for MuJoCo's tasks of version 5; {task} needs gymnasium."
-        )
+def _spec(pool: Any) -> Spec:
+    """Bounds as Gymnasium has them, in float32."""
+    spec = spec_of(pool)
+    low, high = (tuple(np.asarray(it, np.float32).tolist()) for it in (spec.low, spec.high))
+    return dataclasses.replace(spec, low=low, high=high)
+
+
+def _pool(task: str, seeds: list[int]) -> Any:
     try:
         import envpool
-    except ModuleNotFoundError:
-        raise UserError(
-            "env.engine=envpool needs a package: pip install 'discover_rl[envpool]'."
-        ) from None
+    except ImportError as error:
+        raise UserError(f"envpool cannot be imported: {error}.") from error
     # Of many cores, leave one to what learns and one to what acts.
-    threads = threads or (cores() - 2 if cores() > 4 else cores())
+    threads = cores() - 2 if cores() > 4 else cores()
     return envpool.make(
         task,
         env_type="gymnasium",

@@ -12,6 +12,8 @@ from typing import Any
 
 import jax
 
+from discover_rl import machine
+
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 
 
@@ -44,5 +46,5 @@ def keep() -> None:
     if CACHE in os.environ or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    os.environ[CACHE] = str(Path(home) / "discover_rl" / "programs")
+    os.environ[CACHE] = str(Path(home) / "discover_rl" / f"programs-{machine.kind()}")
     jax.config.update("jax_compilation_cache_dir", os.environ[CACHE])

@@ -21,6 +21,7 @@ import jax
 from discover_rl import checkpoint, programs, store
 from discover_rl.cohort import Cohort, Observer
 from discover_rl.config import Run
+from discover_rl.machine import ALONE
 from discover_rl.store import Record
 from discover_rl.types import Stopped, UserError
 
@@ -151,10 +152,9 @@ def _work(
     # Several processes cannot share a GPU's memory, and would gain nothing by it. Each has one
     # thread, however many there are: how many multiply a matrix shows in its last bits.
     jax.config.update("jax_platforms", "cpu")
-    os.environ["NPROC"] = "1"
-    programs.keep()
     flags = os.environ.get("XLA_FLAGS", "")
-    os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false"
+    os.environ |= ALONE | {"XLA_FLAGS": f"{flags} {ALONE['XLA_FLAGS']}"}
+    programs.keep()
     messenger = Messenger(pipe)
     try:
         with store.locked(job.desk, PATIENCE):

@@ -11,6 +11,7 @@ from discover_rl.agent import Agent
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import pairs
 from discover_rl.interfaces import Algorithm, Strategy
+from discover_rl.parcels import opened
 from discover_rl.rollouts import RolloutAgent
 from discover_rl.trees import stack
 from discover_rl.types import Batch, Seen, Spec, Update
@@ -119,6 +120,13 @@ class Answers:
         return jax.tree.map(lambda leaf: np.where(alive, leaf.T, 0).T.astype(leaf.dtype), answer)
 
 
+def tick(agent: Agent, state, seen: Seen, step: int):
+    """One step as `advance` makes it: learn what is due after it, take it in, choose the next."""
+    state, lost = agent.learn(agent._packed(state), step)
+    state, reply = agent.meet(state, seen, lost, step)
+    return agent._unpacked(state), opened(reply)
+
+
 def run(agent: Any, state, seeds, steps: int, start: int = 0):
     """Go on; the last state, and every action that was executed."""
     if isinstance(agent, RolloutAgent):
@@ -130,7 +138,7 @@ def run(agent: Any, state, seeds, steps: int, start: int = 0):
         return state, np.swapaxes(lanes.actions, 0, 1)
     actions = []
     for step in range(start + 1, start + steps + 1):
-        state, reply = agent.tick(state, seen(seeds, step), step)
+        state, reply = tick(agent, state, seen(seeds, step), step)
         actions.append(np.asarray(reply.executed))
     return state, np.asarray(actions)
 

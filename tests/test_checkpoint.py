@@ -10,6 +10,7 @@ import pytest
 
 from discover_rl import checkpoint, store
 from discover_rl.types import UserError
+from tests import cells
 from tests.snapshots import (
     ALL,
     RUNS,
@@ -51,7 +52,7 @@ def at(begun):
             return from_the_beginning(stop)
         state = jax.device_put(state)
         for step in range(start + 1, stop + 1):
-            state, _ = agent.tick(state, seen(step), step)
+            state, _ = cells.tick(agent, state, seen(step), step)
         return copied(state)
 
     return drive

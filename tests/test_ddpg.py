@@ -164,7 +164,7 @@ def test_every_observation_that_is_acted_upon_counts_once():
     for step in range(1, 31):
         seen = cells.seen(seeds, step)
         acted_upon.append(seen.obs)
-        state, _ = agent.tick(state, seen, step)
+        state, _ = cells.tick(agent, state, seen, step)
     rows = np.asarray(acted_upon, np.float64)
     moments = state.learner.moments
     np.testing.assert_array_equal(moments.seen, [31, 31])

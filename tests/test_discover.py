@@ -104,7 +104,7 @@ def test_replay_stores_the_bare_and_the_executed_action():
     chosen = []
     for step in range(1, 8):
         chosen.append(jax.device_get(state.action))
-        state, _ = agent.tick(state, cells.seen([3], step), step)
+        state, _ = cells.tick(agent, state, cells.seen([3], step), step)
     lane = jax.tree.map(lambda leaf: leaf[0], state.replay)
     stored = replay.take(lane, jnp.arange(7))
     np.testing.assert_array_equal(stored.bare, np.concatenate([a.bare for a in chosen]))

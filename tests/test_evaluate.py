@@ -20,8 +20,8 @@ class Diary(gymnasium.Env):
     action_space = Box(np.float32([-1, 0]), np.float32([3, 10]))
     observation_space = Box(-np.inf, np.inf, (2, 1), np.float64)
 
-    def __init__(self, endless: bool = False):
-        self.endless = endless
+    def __init__(self, endless: bool = False, truth: type = bool):
+        self.endless, self.truth = endless, truth
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed, options=options)
@@ -36,11 +36,13 @@ class Diary(gymnasium.Env):
         ended = not self.endless and self.left == 0
         early = bool(self.start < 0.5)  # one half terminates, the other is truncated
         observation = np.asarray([[self.start], [float(self.left)]])
-        return observation, 0.1 + float(action[0]), ended and early, ended and not early, {}
+        over = self.truth(ended and early), self.truth(ended and not early)
+        return observation, 0.1 + float(action[0]), *over, {}
 
 
 gymnasium.register("Diary-v0", entry_point=Diary)
 gymnasium.register("EndlessDiary-v0", entry_point=Diary, kwargs={"endless": True})
+gymnasium.register("NumberDiary-v0", entry_point=Diary, kwargs={"truth": int})
 ONE = np.ones(1, bool)
 
 
@@ -116,7 +118,7 @@ def test_the_first_episode_starts_as_an_environment_seeded_with_seed_plus_100():
     assert first[0] == 107
 
 
-@pytest.mark.parametrize("task", ["Diary-v0", "Pendulum-v1"])
+@pytest.mark.parametrize("task", ["Diary-v0", "NumberDiary-v0", "Pendulum-v1"])
 def test_returns_and_lengths_are_those_of_a_plain_loop_with_the_saved_policy(task):
     net, spec = network(task, 2)
     evaluator = Evaluator(task, [3, 8], episodes=3, max_steps=1000)

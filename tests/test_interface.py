@@ -74,7 +74,7 @@ def test_a_copy_that_is_frozen_for_an_episode():
     copies = []
     for step in range(1, 15):
         seen = cells.seen(seeds, step)
-        state, _ = agent.tick(state, seen, step)
+        state, _ = cells.tick(agent, state, seen, step)
         newest = jax.device_get(state.learner)
         copies.append(jax.device_get(state.memory["head"]["weight"]))
         for lane in range(2):
@@ -148,7 +148,7 @@ def test_a_schedule_of_its_own():
     state = cells.begin(agent, seeds, *cells.hypers("td3", "none", warmup=0))
     counts = []
     for step in range(1, 21):
-        state, _ = agent.tick(state, cells.seen(seeds, step), step)
+        state, _ = cells.tick(agent, state, cells.seen(seeds, step), step)
         adam = state.learner.critic_optimiser[0].count, state.learner.actor_optimiser[0].count
         counts.append(tuple(int(count[0]) for count in adam))
     assert counts == [(0, 0)] * 9 + [(3, 1)] * 10 + [(6, 2)]

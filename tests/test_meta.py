@@ -165,7 +165,7 @@ def played(trial: str, steps: int, **settings):
     state = cells.begin(agent, SEEDS, *cells.hypers("ddpg", "meta", **settings))
     states = [jax.device_get(state)]
     for step in range(1, steps + 1):
-        state, _ = agent.tick(state, cells.seen(SEEDS, step), step)
+        state, _ = cells.tick(agent, state, cells.seen(SEEDS, step), step)
         states.append(jax.device_get(state))
     return agent, states
 

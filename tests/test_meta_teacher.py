@@ -205,7 +205,9 @@ def test_a_teacher_of_the_real_student_comes_to_prefer_what_helps_it():
 
     before, executed = positive(state), np.asarray(state.action.executed)
     for step in range(1, steps + 1):
-        state, reply = agent.tick(state, Seen(np.abs(executed[:, 0]), yes, yes, obs, obs), step)
+        state, reply = cells.tick(
+            agent, state, Seen(np.abs(executed[:, 0]), yes, yes, obs, obs), step
+        )
         executed = np.asarray(reply.executed)
     assert before < 0.6
     assert positive(state) > before + 0.2

@@ -66,7 +66,7 @@ def test_it_is_added_to_the_action_and_starts_anew_with_an_episode_of_its_own_la
     for step in range(1, 15):
         seen = cells.seen(seeds, step)
         before = np.asarray(state.memory)
-        state, reply = agent.tick(state, seen, step)
+        state, reply = cells.tick(agent, state, seen, step)
         noise = np.asarray(state.memory)
         bare = np.asarray(state.action.bare)
         np.testing.assert_allclose(reply.executed, np.clip(bare + noise[:, 0], -1, 1), rtol=1e-5)

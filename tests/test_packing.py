@@ -24,10 +24,11 @@ def test_packing_loses_nothing(small_is_less):
         "count": jnp.asarray([3, -(2**31)], jnp.int32),
         "seed": jnp.asarray([7, 2**32 - 1], jnp.uint32),
         "odd": jnp.asarray([[jnp.nan, -0.0], [jnp.inf, 1e-40]]),
+        "on": jnp.asarray([True, False]),
         "none": (),
     }
     packed = jax.jit(packing.pack)(tree)
-    assert [leaf.shape for leaf in jax.tree.leaves(packed)] == [(2, 10, 15), (2, 4)]
+    assert [leaf.shape for leaf in jax.tree.leaves(packed)] == [(2, 10, 15), (2, 5)]
     again = jax.jit(packing.unpack)(packed)
     assert jax.tree.structure(again) == jax.tree.structure(tree)
     for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(tree), strict=True):
@@ -68,14 +69,14 @@ def test_packed_early_or_late_the_run_is_the_same(small_is_less, monkeypatch, al
 def test_a_transition_is_learned_from_when_the_next_is_being_made():
     agent = cells.build("td3", "none", warmup=1, batch_size=4)
     state = cells.begin(agent, SEEDS, *cells.hypers("td3", "none", warmup=1, batch_size=4))
-    state, _ = agent.tick(state, cells.seen(SEEDS, 1), 1)
+    state, _ = cells.tick(agent, state, cells.seen(SEEDS, 1), 1)
     learners = []
     for other in (0.0, 1.0):
         now = jax.tree.map(jnp.array, state)
         seen = cells.seen(SEEDS, 2)
-        now, _ = agent.tick(now, seen._replace(reward=seen.reward + other), 2)
+        now, _ = cells.tick(agent, now, seen._replace(reward=seen.reward + other), 2)
         learners.append(jax.device_get(now.learner))
-        now, _ = agent.tick(now, cells.seen(SEEDS, 3), 3)
+        now, _ = cells.tick(agent, now, cells.seen(SEEDS, 3), 3)
         learners.append(jax.device_get(now.learner))
     second, third, second_other, third_other = learners
     assert second.critic_optimiser[0].count.tolist() == [1, 1]
@@ -89,6 +90,6 @@ def test_every_action_is_the_newest_parameters():
     state = cells.begin(agent, SEEDS, *cells.hypers("td3", "none", warmup=1))
     for step in range(1, 6):
         seen = cells.seen(SEEDS, step)
-        state, reply = agent.tick(state, seen, step)
+        state, reply = cells.tick(agent, state, seen, step)
         expected = networks.mean_action(agent.algorithm.form, agent.nets(state), seen.obs[:, None])
         np.testing.assert_allclose(reply.executed, expected[:, 0], rtol=1e-5, atol=1e-6)

@@ -223,23 +223,54 @@ def test_a_run_that_is_stopped_goes_on_exactly(tmp_path, algorithm):
     assert_same_files(tmp_path / "whole", tmp_path / "stopped")
 
 
+@pytest.mark.parametrize("task", machine.MUJOCO)
+def test_a_policy_trained_by_one_is_a_policy_for_the_other(task):
+    pool, lanes = Pool(f"{task}-v5", [0]), Lanes(f"{task}-v5", [0])
+    assert pool.spec == lanes.spec
+    pool.close()
+    lanes.close()
+
+
+def test_several_environments_of_a_lane_can_be_had_again():
+    lanes = begun(Pool, "Hopper-v5", [5, 1], count=2)
+    acting(lanes, 50)
+    again = Pool("Hopper-v5", [5, 1], count=2)
+    numbers = set()
+    for lane in range(2):
+        for env, episode in enumerate(lanes.episodes(lane), 2 * lane):
+            assert again.restore(env, episode)
+            numbers.add(episode.digest)
+    assert len(numbers) == 4
+    np.testing.assert_array_equal(lanes.obs, again.obs)
+
+
 def test_tasks_it_does_not_have_are_refused():
     for task in ("Pendulum-v1", "HalfCheetah-v4"):
         with pytest.raises(UserError, match=f"version 5; {task} needs gymnasium"):
-            Pool(task, [0])
+            resolve(task, "td3", "none", 1000, 1, {"env.engine": "envpool"})
+
+
+def test_without_the_package_it_is_said_how_to_have_it(monkeypatch):
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'discover_rl\[envpool\]'"):
+        resolve("Hopper-v5", "td3", "none", 1000, 1, {"env.engine": "envpool"})
+    (run,) = resolve("Hopper-v5", "td3", "none", 1000, 1, {"env.engine": "auto"})
+    assert run.env.engine == "gymnasium"
 
 
 @pytest.mark.parametrize(
-    ("task", "cores", "seeds", "engine"),
+    ("task", "cores", "gpu", "seeds", "engine"),
     [
-        ("Hopper-v5", 16, 64, "envpool"),
-        ("Hopper-v5", 16, 8, "gymnasium"),
-        ("Hopper-v5", 2, 64, "gymnasium"),
-        ("BipedalWalker-v3", 16, 64, "gymnasium"),
+        ("Hopper-v5", 16, True, 64, "envpool"),
+        ("Hopper-v5", 16, True, 8, "gymnasium"),
+        ("Hopper-v5", 2, True, 64, "gymnasium"),
+        ("Hopper-v5", 16, False, 64, "gymnasium"),
+        ("BipedalWalker-v3", 16, True, 64, "gymnasium"),
     ],
 )
-def test_auto_is_settled_before_it_is_recorded(monkeypatch, task, cores, seeds, engine):
+def test_auto_is_settled_before_it_is_recorded(monkeypatch, task, cores, gpu, seeds, engine):
     monkeypatch.setattr(machine, "cores", lambda: cores)
+    monkeypatch.setattr(machine, "has_gpu", lambda: gpu)
     runs = resolve(task, "td3", "none", 1000, seeds, {"env.engine": "auto"})
     assert {run.to_json()["settings"]["env.engine"] for run in runs} == {engine}
     (plain,) = resolve(task, "td3", "none", 1000, 1, {})

@@ -50,7 +50,7 @@ def trained(cell: tuple[str, str]):
     for step in range(1, STEPS + 1):
         parts = [lane.step(executed[i : i + 1], np.ones(1, bool)) for i, lane in enumerate(lanes)]
         seen = Seen(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-        state, reply = agent.tick(state, seen, step)
+        state, reply = cells.tick(agent, state, seen, step)
         executed = np.asarray(reply.executed)
     return jax.device_get(state.learner), agent.nets(state)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discover_rl import agent as agents
-from discover_rl import programs
+from discover_rl import machine, programs
 from tests import cells
 
 SEEDS = [5, 1]
@@ -54,7 +54,7 @@ def unset(monkeypatch, tmp_path):
 
 def test_programs_are_kept_in_the_users_cache(unset):
     programs.keep()
-    folder = str(unset / "discover_rl" / "programs")
+    folder = str(unset / "discover_rl" / f"programs-{machine.kind()}")
     assert jax.config.values["jax_compilation_cache_dir"] == os.environ[programs.CACHE] == folder
 
 

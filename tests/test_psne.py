@@ -115,7 +115,7 @@ def test_the_copy_is_kept_until_the_episode_ends():
     before = jax.device_get(state.memory)
     for step in range(1, 12):
         seen = cells.seen(seeds, step)
-        state, _ = agent.tick(state, seen, step)
+        state, _ = cells.tick(agent, state, seen, step)
         now = jax.device_get(state.memory)
         for lane in range(2):
             same = np.array_equal(before["head"]["weight"][lane], now["head"]["weight"][lane])

@@ -151,6 +151,19 @@ def test_as_many_processes_as_cores_and_no_more_than_runs():
 
 
 @pytest.mark.slow
+def test_off_policy_runs_go_on_exactly_whoever_is_left(tmp_path):
+    """One thread in every worker, however many there are, also when the last goes on alone."""
+    settings = {"hidden": (8,), "batch_size": 8, "warmup": 40, "eval.every": 60}
+    runs = config.resolve("Pendulum-v1", "td3", "discover", 180, 3, settings)
+    training.train(runs, tmp_path / "whole", processes=2)
+    listener = Deafening(60)
+    with pytest.raises(Stopped):
+        training.train(runs, tmp_path / "cut", listener, listener.over, processes=2)
+    training.train(runs, tmp_path / "cut", processes=1)
+    assert_same_files(tmp_path / "whole", tmp_path / "cut")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.5, 2.0])
 def test_interrupted_while_workers_start(whole, tmp_path, seconds):
     process = subprocess.Popen(
