@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -33,8 +34,8 @@ class Cell(NamedTuple):
 TASK = "HalfCheetah-v5"
 PPO = ("4096", "20480")  # from the end of the second rollout to that of the tenth
 A2C = ("4096", "24576")
-OFF = ("1500", "3500")  # of the steps that learn
-TEN = ("1100", "1500")
+OFF = ("1100", "2100")  # of the steps that learn
+TEN = ("1050", "1250")
 LEARNS = "warmup=1000"
 
 
@@ -54,13 +55,13 @@ def peer(library: str, algorithm: str, *span: str) -> Cell:
 
 
 CELLS = [
-    peer("sb3", "td3", "1500", "2500"),
-    peer("sbx", "td3", "1500", "2500"),
+    peer("sb3", "td3", "1100", "1700"),
+    peer("sbx", "td3", "1100", "1700"),
     *ours("TD3", "td3", "none", OFF, "SBX TD3"),
     *ours("TD3 + Gaussian", "td3", "gaussian", OFF, "SBX TD3"),
     *ours("TD3 + DISCOVER", "td3", "discover", OFF, "SBX TD3"),
-    peer("sb3", "sac", "1500", "2500"),
-    peer("sbx", "sac", "1500", "2500"),
+    peer("sb3", "sac", "1100", "1700"),
+    peer("sbx", "sac", "1100", "1700"),
     *ours("SAC", "sac", "none", OFF, "SBX SAC"),
     peer("sb3", "ppo", "2048", "8192"),
     peer("sbx", "ppo", "2048", "8192"),
@@ -84,10 +85,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How fast, against peers, on this machine.")
     parser.add_argument("--peers", required=True, help="the Python that has the peers")
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--only", default="", help="cells whose name has this in it")
+    parser.add_argument(
+        "--only", default="", help="cells whose name this matches, a regular expression"
+    )
     parser.add_argument("--out", type=Path, default=Path("bench.json"))
     args = parser.parse_args()
-    chosen = [cell for cell in CELLS if args.only in cell.name]
+    chosen = [cell for cell in CELLS if re.search(args.only, cell.name)]
     measured: dict[str, list[float]] = {cell.name: [] for cell in chosen}
     for _ in range(args.repetitions):
         for cell in chosen:
