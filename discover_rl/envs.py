@@ -134,11 +134,9 @@ class Episode(NamedTuple):
     digest: int  # of every observation and reward since its start
 
 
-class Lanes:
-    """`count` environments per lane, those of a lane one after the other in every array.
-
-    A new episode follows an ended one at once.
-    """
+class Stage:
+    """What lanes of environments are told, whoever steps them: `count` environments per lane, those
+    of a lane one after the other in every array. A new episode follows an ended one at once."""
 
     def __init__(
         self,
@@ -150,6 +148,31 @@ class Lanes:
     ):
         self.task, self.seeds, self.count = task, tuple(seeds), count
         self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
+
+    def seed(self, env: int, episode: int) -> int:
+        """Of an environment's episode."""
+        lane, number = divmod(env, self.count)
+        return episode_seed(self.seeds[lane], episode, number)
+
+    def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
+        """Act in every environment that is alive. With `cut`, episodes that would go on end."""
+        raise NotImplementedError
+
+    def receive(self) -> Seen:
+        """What came of it; those that are not alive answer zeros."""
+        raise NotImplementedError
+
+    def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
+        self.send(actions, alive, cut)
+        return self.receive()
+
+
+class Lanes(Stage):
+    """Stepped by Gymnasium, one after the other."""
+
+    def __init__(self, task: str, seeds: Sequence[int], *rest: Any, **settings: Any):
+        super().__init__(task, seeds, *rest, **settings)
+        count, reward_delay = self.count, self.reward_delay
         self.envs = [make(task, reward_delay) for _ in range(len(self.seeds) * count)]
         self.spec = spec_of(self.envs[0])
         envs, size = len(self.envs), self.spec.observation_size
@@ -164,27 +187,17 @@ class Lanes:
     def begin(self, env: int) -> None:
         """Start the next episode of an environment."""
         self._episode[env] += 1
-        lane, number = divmod(env, self.count)
-        seed = episode_seed(self.seeds[lane], int(self._episode[env]), number)
         self.envs[env] = renewed(self.envs[env], self.task, self.reward_delay)
-        raw, _ = self.envs[env].reset(seed=seed)
+        raw, _ = self.envs[env].reset(seed=self.seed(env, int(self._episode[env])))
         self._actions[env] = []
         self._digest[env] = 0
         self.obs[env] = self._observe(env, raw, 0.0)
 
     def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
-        """Say what to do; here nothing is done before `receive`."""
         self._sent = actions, alive, cut
 
     def receive(self) -> Seen:
-        """What came of it."""
-        return self.step(*self._sent)
-
-    def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
-        """Act in every environment that is alive; the others answer zeros.
-
-        With `cut`, episodes that would go on are truncated here.
-        """
+        actions, alive, cut = self._sent
         envs, boxed = len(self.envs), self._boxes.to_box(actions.ravel())
         reward, next_obs = np.zeros(envs), np.zeros(self.obs.shape, np.float32)
         terminated, ended = np.zeros(envs, bool), np.zeros(envs, bool)

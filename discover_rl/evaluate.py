@@ -86,10 +86,9 @@ class Evaluator:
 
 def evaluate_policy(policy: Policy, task: str, episodes: int, max_steps: int = 10_000) -> Scores:
     """A saved policy's episodes, from the states that its run's own evaluations started from."""
-    settings = policy.about.get("settings", {})
-    engine = settings.get("env.engine", "gymnasium") if task == policy.about.get("task") else ""
-    seeds = [policy.about.get("seed", 0)]
-    evaluator = Evaluator(task, seeds, episodes, max_steps, engine or "gymnasium")
+    own = policy.about.get("settings", {}) if task == policy.about.get("task") else {}
+    engine, seed = own.get("env.engine", "gymnasium"), policy.about.get("seed", 0)
+    evaluator = Evaluator(task, [seed], episodes, max_steps, engine)
     if evaluator.spec != policy.spec:
         raise UserError(f"{task} has other spaces than this policy was trained for.")
     try:

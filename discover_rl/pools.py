@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from discover_rl.envs import Episode, episode_seed, spec_of
+from discover_rl.envs import Episode, Stage, spec_of
 from discover_rl.machine import cores
 from discover_rl.types import Seen, Spec, UserError
 
@@ -23,21 +23,13 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 """An odd number without pattern, to tell the order of what was seen."""
 
 
-class Pool:
-    """`count` environments per lane, those of a lane one after the other in every array."""
+class Pool(Stage):
+    """Stepped by EnvPool, all at once."""
 
-    def __init__(
-        self,
-        task: str,
-        seeds: Sequence[int],
-        reward_delay: int = 1,
-        limit_terminates: bool = False,
-        count: int = 1,
-    ):
-        self.task, self.seeds, self.count = task, tuple(seeds), count
-        self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
-        number = len(self.seeds) * count
-        self.pool = _pool(task, [self._seed(env) for env in range(number)])
+    def __init__(self, task: str, seeds: Sequence[int], *rest: Any, **settings: Any):
+        super().__init__(task, seeds, *rest, **settings)
+        number = len(self.seeds) * self.count
+        self.pool = _pool(task, [self.seed(env, 0) % 2**31 for env in range(number)])
         self.spec = _spec(self.pool)
         size = self.spec.observation_size
         self.obs = np.zeros((number, size), np.float32)
@@ -53,10 +45,6 @@ class Pool:
         self._begin(np.asarray([env], np.int32))
 
     def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
-        """Act in every living environment, and do not wait for what comes of it.
-
-        With `cut`, episodes that would go on are truncated here.
-        """
         envs = np.flatnonzero(alive).astype(np.int32)
         self._sent = envs, cut
         self._log.append(actions.copy())
@@ -64,7 +52,6 @@ class Pool:
             self._send(envs, actions[envs])
 
     def receive(self) -> Seen:
-        """What came of it; those that are not alive answer zeros."""
         envs, cut = self._sent
         reward, next_obs = np.zeros(len(self.obs)), np.zeros_like(self.obs)
         terminated, ended = np.zeros(len(self.obs), bool), np.zeros(len(self.obs), bool)
@@ -78,10 +65,6 @@ class Pool:
         if ended.any():
             self._begin(np.flatnonzero(ended).astype(np.int32))
         return Seen(reward, terminated, ended, next_obs, self.obs.copy())
-
-    def step(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> Seen:
-        self.send(actions, alive, cut)
-        return self.receive()
 
     def episodes(self, lane: int) -> list[Episode]:
         """Those that are running in a lane's environments."""
@@ -120,10 +103,6 @@ class Pool:
 
     def close(self) -> None:
         self.pool.close()
-
-    def _seed(self, env: int) -> int:
-        lane, number = divmod(env, self.count)
-        return episode_seed(self.seeds[lane], 0, number) % 2**31
 
     def _begin(self, envs: np.ndarray) -> None:
         raw, info = self.pool.reset(envs)

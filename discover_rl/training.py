@@ -62,7 +62,7 @@ def train(
 
 def fitting(runs: Sequence[Run]) -> int:
     """How many processes pay for these runs: one per core, with one thread, on CPUs. Two threads on
-    matrices this small do less than two processes: 3 to 2, measured with ten lanes of TD3."""
+    matrices this small do less than two processes, by about a quarter with ten lanes of TD3."""
     return min(len(runs), machine.cores()) if _apart(runs[0]) else 1
 
 
