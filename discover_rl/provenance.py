@@ -15,9 +15,9 @@ PACKAGES = ("jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "box2d")
 HERE = Path(__file__).parent
 # Rooms that cannot move a result: a change there must not keep a run from being resumed.
 BYSTANDERS = (
-    *("__init__.py", "__main__.py", "api.py", "cli.py", "display.py"),
-    *("config.py", "machine.py", "policy.py", "results.py", "training.py", "workers.py"),
-    *("provenance.py", "store.py", "checkpoint.py"),
+    *("__init__", "__main__", "api", "cli", "commands", "display"),
+    *("config", "machine", "policy", "results", "training", "workers"),
+    *("provenance", "store", "checkpoint"),
 )
 
 
@@ -26,7 +26,7 @@ def code() -> dict[str, str]:
     """What must be the same for a resumed run to be bit for bit the uninterrupted one."""
     digest = hashlib.sha256()
     for file in sorted(HERE.rglob("*.py")):
-        if file.name not in BYSTANDERS:
+        if file.relative_to(HERE).parts[0].removesuffix(".py") not in BYSTANDERS:
             digest.update(file.relative_to(HERE).as_posix().encode() + b"\0" + file.read_bytes())
     versions = {"discover_rl": __version__, "python": platform.python_version()}
     for package in PACKAGES:

@@ -21,6 +21,7 @@ ORDER = [
     ["training"],
     ["display"],
     ["api"],
+    ["commands"],
     ["cli"],
 ]
 PURE = [

@@ -1,0 +1,110 @@
+"""`discover evaluate` and `discover list`: what there is, and how it plays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discover_rl.types import UserError
+
+
+def evaluate(
+    path: Annotated[Path, typer.Argument(help="A run's folder, or one that holds several.")],
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes per policy.")] = 10,
+    task: Annotated[str | None, typer.Option(help="Another task than it was trained on.")] = None,
+) -> None:
+    """Play saved policies greedily, from the states that their evaluations started from."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from discover_rl.display import console
+    from discover_rl.evaluate import evaluate_policy
+    from discover_rl.policy import find_policies, load_policy
+
+    folders = find_policies(path)
+    if not folders:
+        raise UserError(f"There is no saved policy in {path}.")
+    table = Table()
+    for i, name in enumerate(
+        ("policy", "trained on", "step", "mean return", "± sd", "mean length")
+    ):
+        table.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
+    for folder in folders:
+        policy = load_policy(folder)
+        scores = evaluate_policy(policy, task or policy.about["task"], episodes)
+        table.add_row(
+            Text(str(folder.relative_to(path) if folder != path else folder)),
+            policy.about["task"],
+            f"{policy.about['step']:,}",
+            f"{scores.returns.mean():.1f}",
+            f"{scores.returns.std():.1f}",
+            f"{scores.lengths.mean():.0f}",
+        )
+    console.print(table)
+
+
+def list_(
+    name: Annotated[
+        str | None, typer.Argument(help="An algorithm or strategy: its settings.")
+    ] = None,
+) -> None:
+    """The algorithms and strategies there are; with a name, its settings and their defaults."""
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.strategies import STRATEGIES
+
+    if name is not None:
+        _describe(name)
+        return
+    for title, members in (("algorithms", ALGORITHMS), ("strategies", STRATEGIES)):
+        typer.echo(title)
+        for member, sentence in members.items():
+            typer.echo(f"  {member:<10} {sentence}")
+    for line in _matrix():
+        typer.echo(line)
+    typer.echo("`discover list NAME` shows the settings.")
+
+
+def _matrix() -> list[str]:
+    """Which strategy exists for which algorithm, a line for each."""
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.config import pairs
+    from discover_rl.strategies import STRATEGIES
+
+    existing = set(pairs())
+    rows = [("pairs", list(ALGORITHMS))]
+    for strategy in STRATEGIES:
+        marks = ["x" if (name, strategy) in existing else "–" for name in ALGORITHMS]
+        rows.append((f"  {strategy}", marks))
+    return [
+        f"{head:<12} {''.join(f'{cell:<6}' for cell in cells)}".rstrip() for head, cells in rows
+    ]
+
+
+def _describe(name: str) -> None:
+    import dataclasses
+    import importlib
+
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.config import Compute, Env, Eval
+    from discover_rl.hyper import nearest
+    from discover_rl.strategies import STRATEGIES
+
+    rooms = {"algorithms": ALGORITHMS, "strategies": STRATEGIES}
+    room = next((room for room, members in rooms.items() if name in members), None)
+    if room is None:
+        known = [*ALGORITHMS, *STRATEGIES]
+        raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")
+    module = importlib.import_module(f"discover_rl.{room}.{name}")
+    prefix = "strategy." if room == "strategies" else ""
+    shared = [("eval.", Eval), ("env.", Env), ("compute.", Compute)]
+    groups = [(prefix, module.Hyper)] + ([] if prefix else shared)
+    typer.echo(f"{name}: {rooms[room][name]}")
+    for prefix, cls in groups:
+        for field in dataclasses.fields(cls):
+            default = field.default
+            text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+            words = "|".join(field.metadata["choices"])
+            said = field.metadata["help"] + (f" ({words})" if words else "")
+            typer.echo(f"  {prefix + field.name:<27} {text:<11} {said}")

@@ -1,0 +1,61 @@
+"""`discover train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discover_rl.commands import FAILED
+from discover_rl.types import UserError
+
+
+def train(
+    task: Annotated[str, typer.Argument(help="A Gymnasium id (Hopper-v5), or module:id.")],
+    algorithm: Annotated[str, typer.Option(help="What learns; see `discover list`.")] = "td3",
+    strategy: Annotated[
+        str, typer.Option(help="How it explores; see `discover list`.")
+    ] = "discover",
+    steps: Annotated[int, typer.Option(help="Environment steps of each run.")] = 1_000_000,
+    seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, …")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for records and policies.", show_default="runs/…")
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(min=0, help="How many share the runs; 0: as many as pay.", metavar="<int>"),
+    ] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting: gamma=0.98, strategy.lam=0.1, eval.every=1000, hidden=64,64; "
+            "`discover list ALGORITHM` has all. Several values for a float (strategy.lam=0.1,0.3) "
+            "make a run of each.",
+        ),
+    ] = None,
+) -> None:
+    """Train, or go on where the same command was stopped.
+
+    Ctrl-C leaves a checkpoint; so does a crash, about once a minute. The same command again goes on
+    from there, exactly.
+    """
+    from discover_rl import api, display
+
+    overrides = dict(_pair(text) for text in settings or [])
+    folder = out if out is not None else api.default_out(task, algorithm, strategy)
+    results = api.launch(
+        task, algorithm, strategy, steps, seeds, folder, overrides, processes=processes
+    )
+    display.show_results(results, folder)
+    if any(result.failure for result in results):
+        raise typer.Exit(FAILED)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise UserError(f"--set takes NAME=VALUE, not {text!r}.")
+    return name.strip(), value.strip()
