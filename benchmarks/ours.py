@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import discover_rl
-from discover_rl.training import Observer
+from discover_rl.observers import Observer
 
 
 class Watch(Observer):

@@ -3,6 +3,7 @@
 from discover_rl._version import __version__
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.api import train
+from discover_rl.observers import Observer
 from discover_rl.policy import Policy, load_policy
 from discover_rl.results import Result
 from discover_rl.strategies import STRATEGIES
@@ -11,6 +12,7 @@ from discover_rl.types import Stopped, UserError
 __all__ = [
     "ALGORITHMS",
     "STRATEGIES",
+    "Observer",
     "Policy",
     "Result",
     "Stopped",

@@ -16,7 +16,7 @@ from discover_rl import results
 from discover_rl.results import Result
 
 if TYPE_CHECKING:
-    from discover_rl.training import Observer
+    from discover_rl.observers import Observer
 
 
 def default_out(task: str, algorithm: str, strategy: str) -> Path:

@@ -27,35 +27,13 @@ from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run
 from discover_rl.envs import Episode, Lanes
 from discover_rl.evaluate import Evaluator, Interrupted
+from discover_rl.observers import Observer
 from discover_rl.policy import Policy
 from discover_rl.pools import Pool
 from discover_rl.rollouts import RolloutAgent
 from discover_rl.store import Record
 from discover_rl.trees import lane_of, stack
 from discover_rl.types import Stopped
-
-
-class Observer:
-    """Hears what happens in training. Every method may be left as it is."""
-
-    def started(self, runs: Sequence[Run], step: int) -> None:
-        """These runs start, or go on, at this step."""
-
-    def stepped(self, step: int) -> None:
-        """Every lane has made this many steps."""
-
-    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
-        """A run has been evaluated."""
-
-    def shared(self, step: int, evaluating: float) -> None:
-        """Up to this step evaluation has taken this share of the time, since training started or
-        went on."""
-
-    def noted(self, run: Run, step: int, note: str) -> None:
-        """Something out of the ordinary happened to a run."""
-
-    def finished(self, runs: Sequence[Run]) -> None:
-        """These runs have come to their end."""
 
 
 class Cohort:
@@ -197,10 +175,9 @@ class Cohort:
                 continue
             line: dict[str, Any] = {"step": self.step, "returns": returns}
             line["lengths"] = scores.lengths[lane].tolist()
-            if report:
-                line["report"] = {name: _plain(values[lane]) for name, values in report.items()}
-            self.records[lane].append(line)
-            self.observer.evaluated(self.runs[lane], self.step, returns)
+            told = {name: _plain(values[lane]) for name, values in report.items()}
+            self.records[lane].append(line | ({"report": told} if told else {}))
+            self.observer.evaluated(self.runs[lane], self.step, returns, told)
 
     def _bury(self, lane: int, quantity: str, step: int) -> None:
         """Stop a lane that has gone bad; leave the others and the last checkpoint alone."""

@@ -22,8 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from discover_rl.config import Run
+from discover_rl.observers import Observer, Report
 from discover_rl.results import Result
-from discover_rl.training import Observer
 
 console = Console()
 REFRESH_SECONDS = 0.2
@@ -61,7 +61,7 @@ class Lines(Observer):
         self.began = True
         say(_headline(runs, step, self.out))
 
-    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
+    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
         say(f"{run.name}  step {step:,}  return {sum(returns) / len(returns):.1f}")
 
     def shared(self, step: int, evaluating: float) -> None:
@@ -115,7 +115,7 @@ class Screen(Lines):
         label = f"{rate:,.0f} × {len(self.last)}" if len(self.last) > 1 else f"{rate:,.0f}"
         self.progress.update(self.task, completed=step, rate=label)
 
-    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
+    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
         self.last[run.name] = f"{sum(returns) / len(returns):.1f} at {step:,}"
 
     def finished(self, runs: Sequence[Run]) -> None:

@@ -10,13 +10,12 @@ import jax
 
 from discover_rl import checkpoint, machine, programs, provenance, store, workers
 from discover_rl.algorithms import ON_POLICY
-from discover_rl.cohort import Cohort, Observer
+from discover_rl.cohort import Cohort
 from discover_rl.config import Run, cohorts
+from discover_rl.observers import Observer
 from discover_rl.store import Record
 from discover_rl.types import UserError
 from discover_rl.workers import Job
-
-__all__ = ["CHECKPOINT_SECONDS", "Observer", "train"]
 
 CHECKPOINT_SECONDS = 60.0
 DESKS = "workers"

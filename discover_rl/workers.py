@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import jax
 
 from discover_rl import checkpoint, programs, store
-from discover_rl.cohort import Cohort, Observer
+from discover_rl.cohort import Cohort
 from discover_rl.config import Run
 from discover_rl.machine import ALONE
+from discover_rl.observers import Observer, Report
 from discover_rl.store import Record
 from discover_rl.types import Stopped, UserError
 
@@ -131,8 +132,8 @@ class Messenger(Observer):
     def stepped(self, step: int) -> None:
         self._tell("stepped", step)
 
-    def evaluated(self, run: Run, step: int, returns: Sequence[float]) -> None:
-        self._tell("evaluated", run, step, returns)
+    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
+        self._tell("evaluated", run, step, returns, report)
 
     def shared(self, step: int, evaluating: float) -> None:
         self._tell("shared", step, evaluating)

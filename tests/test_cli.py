@@ -13,9 +13,9 @@ import discover_rl
 from discover_rl import api, cli, config, display, store
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.evaluate import evaluate_policy
+from discover_rl.observers import Observer
 from discover_rl.store import Record
 from discover_rl.strategies import STRATEGIES
-from discover_rl.training import Observer
 
 # Warm-up takes all of it: nothing is learned, so little has to be compiled.
 SETTINGS = {
@@ -301,7 +301,7 @@ def swept() -> list[config.Run]:
 
 
 def test_an_evaluation_is_one_line_of_a_log_however_long(swept, capfd):
-    display.Lines(Path("out")).evaluated(swept[0], 20, [-1234.0, -1235.0])
+    display.Lines(Path("out")).evaluated(swept[0], 20, [-1234.0, -1235.0], {})
     line = f"{swept[0].name}  step 20  return -1234.5\n"
     assert len(line) > 80
     assert capfd.readouterr().out == line

@@ -11,6 +11,7 @@ import discover_rl
 from discover_rl import config, training
 from discover_rl.agent import Agent
 from discover_rl.envs import DelayedReward, Lanes, episode_seed, make
+from discover_rl.observers import Observer
 from discover_rl.types import UserError
 from tests.trainings import assert_same_files, stop_at
 
@@ -279,7 +280,7 @@ def late(tmp_path_factory):
         steps=240,
         seeds=[2, 3],
         out=tmp_path_factory.mktemp("late"),
-        observer=training.Observer(),
+        observer=Observer(),
         **{**SETTINGS, "eval.max_steps": 7, "env.reward_delay": 5},
     )[1]
 

@@ -15,7 +15,7 @@ ORDER = [
     ["agent", "config", "envs", "store"],
     ["pools"],
     ["memories", "noise", "track"],
-    ["rollouts", "evaluate", "checkpoint", "results"],
+    ["rollouts", "evaluate", "checkpoint", "results", "observers"],
     ["cohort"],
     ["workers"],
     ["training"],

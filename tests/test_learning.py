@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import discover_rl
-from discover_rl.training import Observer
+from discover_rl.observers import Observer
 
 SMALL = {"hidden": (64, 64), "batch_size": 128, "actor_lr": 1e-3, "critic_lr": 1e-3}
 SETTINGS = {

@@ -14,6 +14,7 @@ from discover_rl import config, training
 from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.config import preset, resolve
 from discover_rl.envs import make
+from discover_rl.observers import Observer
 from discover_rl.policy import load_policy
 from tests import cells
 from tests.conftest import drop_programs
@@ -209,7 +210,7 @@ def test_every_algorithm_has_presets_and_every_presets_file_an_algorithm():
 # On the real tasks
 
 
-class Early(training.Observer):
+class Early(Observer):
     """Keeps the policy as it was before anything was learned."""
 
     def __init__(self, out):

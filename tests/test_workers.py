@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from discover_rl import checkpoint, config, machine, store, training
+from discover_rl.observers import Observer
 from discover_rl.types import Stopped, UserError
 from tests.trainings import assert_same_files
 
@@ -34,7 +35,7 @@ def whole(tmp_path_factory):
     return out
 
 
-class Deafening(training.Observer):
+class Deafening(Observer):
     """Asks to stop once it has heard of so many steps; writes down what else it hears."""
 
     def __init__(self, enough: int):
@@ -47,7 +48,7 @@ class Deafening(training.Observer):
         assert step >= self.step
         self.step = step
 
-    def evaluated(self, run, step, returns):
+    def evaluated(self, run, step, returns, report):
         self.heard.append((run.name, step, len(returns)))
 
     def finished(self, runs):

@@ -7,6 +7,7 @@ import pytest
 
 from discover_rl import agent, checkpoint, config, rollouts, training
 from discover_rl.algorithms import ON_POLICY
+from discover_rl.observers import Observer
 from discover_rl.types import Stopped
 
 ALWAYS = {"hidden": (8,), "eval.every": 60, "eval.episodes": 2}
@@ -36,7 +37,7 @@ def assert_same_files(a: Path, b: Path) -> None:
     assert not missing
 
 
-class Patience(training.Observer):
+class Patience(Observer):
     """Wants to stop at this step; at step 0 in the midst of the first evaluation."""
 
     def __init__(self, step: int):
