@@ -51,7 +51,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         _exit("Stopped at once; the last checkpoint is kept.", INTERRUPTED)
     except ChildProcessError as error:
-        _exit(str(error), FAILED)
+        _exit("\n".join([*getattr(error, "__notes__", []), str(error)]), FAILED)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         _exit(

@@ -29,6 +29,10 @@ from typing import Any
 from discover_rl.types import UserError
 
 
+class Taken(UserError):
+    """Somebody else is working in a folder."""
+
+
 class Record:
     """One run's record."""
 
@@ -63,6 +67,11 @@ class Record:
     def done(self) -> bool:
         last = self.evaluations[-1]["step"] if self.evaluations else -1
         return self.header is not None and last == self.header["run"]["steps"]
+
+    @property
+    def over(self) -> bool:
+        """Nothing is left to do: it came to its end, or failed."""
+        return self.done or self.failure is not None
 
     def evaluated(self, step: int) -> bool:
         return any(line["step"] == step for line in self.evaluations)
@@ -107,7 +116,7 @@ def locked(out: Path, patience: float = 0.0) -> Iterator[None]:
                 break
             except BlockingIOError as error:
                 if time.monotonic() >= until:
-                    raise UserError(
+                    raise Taken(
                         f"Another process is training in {out}; choose another --out."
                     ) from error
             time.sleep(0.05)

@@ -1,0 +1,170 @@
+"""Several cohorts at once on this machine, a process each.
+
+A worker trains one cohort, writes its records and checkpoints itself and tells what happens through
+a pipe. It stops when it is asked to, and dies when whoever started it is gone. Nothing of what it
+computes depends on the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import jax
+
+from discover_rl import jobs as desks
+from discover_rl import programs
+from discover_rl.config import Run
+from discover_rl.engines import Hear, Outcome
+from discover_rl.jobs import Job
+from discover_rl.machine import ALONE
+from discover_rl.observers import Observer, Report
+from discover_rl.types import Stopped, UserError
+
+
+def run(
+    jobs: Sequence[Job],
+    hear: Hear,
+    stopping: Callable[[], bool],
+    checkpoint_seconds: float,
+    places: Mapping[str, int],
+    patience: float = desks.PATIENCE,
+    halt: bool = False,
+) -> list[Outcome]:
+    """Train these cohorts; so many at a time as there are places, "cpu" and "gpu". With `halt`, one
+    that fails stops all."""
+    spawn = multiprocessing.get_context("spawn")
+    stop, waiting = spawn.Event(), list(range(len(jobs)))
+    outcomes: list[Outcome] = [None] * len(jobs)
+    working: dict[Connection, tuple[int, Any]] = {}
+    try:
+        while waiting or working:
+            if stopping() or (halt and any(outcomes)):
+                stop.set()
+                for number in waiting:
+                    outcomes[number] = Stopped(jobs[number].step)
+                waiting.clear()
+            busy = Counter(jobs[number].place for number, _ in working.values())
+            for number in [*waiting]:
+                place = jobs[number].place
+                if busy[place] >= places[place]:
+                    continue
+                waiting.remove(number)
+                busy[place] += 1
+                mine, theirs = spawn.Pipe(duplex=False)
+                told = jobs[number], checkpoint_seconds, patience, os.getpid()
+                process = spawn.Process(target=_work, args=(theirs, stop, *told), daemon=True)
+                with _undisturbed():
+                    process.start()
+                theirs.close()
+                working[mine] = number, process
+            for pipe in wait(list(working), timeout=0.1):
+                assert isinstance(pipe, Connection)
+                number, process = working[pipe]
+                try:
+                    event, *details = pipe.recv()
+                except EOFError:
+                    process.join()
+                    del working[pipe]
+                    if process.exitcode and outcomes[number] is None:
+                        outcomes[number] = ChildProcessError(_obituary(process.exitcode))
+                    continue
+                if event == "raised":
+                    outcomes[number] = details[0]
+                else:
+                    hear(number, event, tuple(details))
+    finally:
+        for _, process in working.values():
+            process.kill()
+            process.join()
+    return outcomes
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """What is started here never hears of Ctrl-C, which reaches all of us: one of us answers it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _obituary(code: int) -> str:
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"A worker {how}; the same command again goes on from its last checkpoint."
+
+
+class Messenger(Observer):
+    """Passes on what it hears."""
+
+    def __init__(self, tell: Callable[..., None]):
+        self._tell = tell
+
+    def started(self, runs: Sequence[Run], step: int) -> None:
+        self._tell("started", runs, step)
+
+    def stepped(self, step: int) -> None:
+        self._tell("stepped", step)
+
+    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
+        self._tell("evaluated", run, step, returns, report)
+
+    def shared(self, step: int, evaluating: float) -> None:
+        self._tell("shared", step, evaluating)
+
+    def noted(self, run: Run, step: int, note: str) -> None:
+        self._tell("noted", run, step, note)
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        self._tell("finished", runs)
+
+
+def told(error: Exception) -> Exception:
+    """An error as it may travel from a worker: what users can mend as it is, all else by name."""
+    if isinstance(error, (Stopped, UserError, OSError)):
+        return error
+    crash = ChildProcessError(f"A worker failed: {type(error).__name__}: {error}")
+    crash.add_note(traceback.format_exc())
+    return crash
+
+
+def _work(
+    pipe: Connection, stop: Any, job: Job, checkpoint_seconds: float, patience: float, parent: int
+) -> None:
+    def stopping() -> bool:
+        if os.getppid() != parent:  # it was killed; whoever goes on must not find us writing
+            os._exit(1)
+        return stop.is_set()
+
+    def tell(*message: Any) -> None:
+        try:
+            pipe.send(message)
+        except BrokenPipeError:  # nobody listens any more
+            os._exit(1)
+
+    settle(job.place)
+    try:
+        desks.do(job, Messenger(tell), stopping, checkpoint_seconds, patience)
+    except Exception as error:
+        tell("raised", told(error))
+
+
+def settle(place: str) -> None:
+    """Take a place, before anything is computed."""
+    if place == "cpu":
+        # Several processes cannot share a GPU's memory unasked, and would gain nothing by it. Each
+        # has one thread, however many there are: how many multiply a matrix shows in its last bits.
+        jax.config.update("jax_platforms", "cpu")
+        flags = os.environ.get("XLA_FLAGS", "")
+        os.environ |= ALONE | {"XLA_FLAGS": f"{flags} {ALONE['XLA_FLAGS']}"}
+    else:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    programs.keep()
