@@ -88,10 +88,10 @@ def launch(
     processes: int = 1,
 ) -> list[Result]:
     """`train`, with the settings in a mapping, where no name can be taken for an argument."""
-    from discover_rl import config, display, envs, training
+    from discover_rl import config, display, tasks, training
 
     runs = config.resolve(task, algorithm, strategy, steps, seeds, overrides)
-    envs.make(task).close()  # before anything is written, so that a wrong task leaves no trace
+    tasks.make(task).close()  # before anything is written, so that a wrong task leaves no trace
     shown = display.on_terminal(folder) if observer is None else contextlib.nullcontext(observer)
     with shown as listener, stop_on_signal() as stopping:
         records = training.train(runs, folder, listener, stopping, checkpoint_seconds, processes)

@@ -182,7 +182,10 @@ class Cohort:
     def _bury(self, lane: int, quantity: str, step: int) -> None:
         """Stop a lane that has gone bad; leave the others and the last checkpoint alone."""
         self.alive[lane] = False
-        self._note(lane, "diverged", step, f"{quantity} is not finite", quantity=quantity)
+        if crash := self.lanes.crash(lane) or self.evaluator.crash(lane):
+            self._note(lane, "crashed", step, crash, reason=crash)
+        else:
+            self._note(lane, "diverged", step, f"{quantity} is not finite", quantity=quantity)
 
     def _note(self, lane: int, event: str, step: int, sentence: str, **details: str) -> None:
         self.records[lane].append({"step": step, "event": event, **details})

@@ -8,6 +8,7 @@ machine (`eval.every`, `env.reward_delay`, `compute.precision`).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import itertools
 import math
@@ -110,9 +111,7 @@ def resolve(
     _known("algorithm", algorithm, ALGORITHMS)
     _known("strategy", strategy, STRATEGIES)
     _paired(algorithm, strategy)
-    seeds = _seeds(seeds)
-    if not _whole(steps) or steps < 1:
-        raise UserError(f"steps must be a whole number above 0, not {steps}.")
+    seeds, steps = seeds_of(seeds), counted(steps)
     classes = {
         "": importlib.import_module(f"discover_rl.algorithms.{algorithm}").Hyper,
         "strategy.": importlib.import_module(f"discover_rl.strategies.{strategy}").Hyper,
@@ -138,9 +137,9 @@ def resolve(
             prefix, bare = _split(name, groups)
             groups[prefix][bare] = value
         built = {prefix: build(cls, groups[prefix], prefix) for prefix, cls in classes.items()}
-        built["eval."] = _cadence(algorithm, int(steps), built["eval."], built["env."].count)
+        built["eval."] = _cadence(algorithm, steps, built["eval."], built["env."].count)
         if algorithm in ON_POLICY:
-            _filled(int(steps), built[""], built["env."].count)
+            _filled(steps, built[""], built["env."].count)
         number = len(seeds) * math.prod(map(len, swept.values())) * built["env."].count
         chosen_engine = engine(task, built["env."].engine, number)
         built["env."] = dataclasses.replace(built["env."], engine=chosen_engine)
@@ -151,7 +150,7 @@ def resolve(
                 task=task,
                 algorithm=algorithm,
                 strategy=strategy,
-                steps=int(steps),
+                steps=steps,
                 seed=seed,
                 hyper=built[""],
                 strategy_hyper=built["strategy."],
@@ -209,16 +208,21 @@ def _filled(steps: int, hyper: Any, count: int) -> None:
 
 def preset(algorithm: str, task: str, strategy: str) -> dict[str, Any]:
     """What presets/ALGORITHM.toml has for this task and strategy, later entries over earlier."""
-    file = resources.files("discover_rl") / "presets" / f"{algorithm}.toml"
     kind = re.sub(r"-v\d+$", "", task)
     settings: dict[str, Any] = {}
-    for entry in tomllib.loads(file.read_text())["preset"]:
+    for entry in _presets(algorithm):
         meant = kind in entry.get("tasks", [kind]) and strategy in entry.get(
             "strategies", [strategy]
         )
         if meant:
             settings |= entry["set"]
     return settings
+
+
+@functools.cache
+def _presets(algorithm: str) -> list[dict[str, Any]]:
+    file = resources.files("discover_rl") / "presets" / f"{algorithm}.toml"
+    return tomllib.loads(file.read_text())["preset"]
 
 
 def _statics(hyper: Any) -> tuple[Any, ...]:
@@ -240,7 +244,17 @@ def _paired(algorithm: str, strategy: str) -> None:
         raise UserError(f"{strategy} is for {others}; {algorithm} explores by {own}.")
 
 
-def _seeds(seeds: Any) -> list[int]:
+def counted(steps: Any) -> int:
+    """A number of steps; a UserError if it is none."""
+    if not _whole(steps) or steps < 1:
+        raise UserError(f"steps must be a whole number above 0, not {steps}.")
+    return int(steps)
+
+
+def seeds_of(seeds: Any) -> list[int]:
+    """Which seeds are meant, by how many or by a list."""
+    if not isinstance(seeds, Integral | Iterable) or isinstance(seeds, bool | str):
+        raise UserError(f"seeds must be how many, or a list, not {seeds!r}.")
     listed = list(range(int(seeds)) if isinstance(seeds, Integral) else seeds)
     if not all(map(_whole, listed)) or not listed or len(set(listed)) < len(listed):
         raise UserError("seeds must be how many (at least 1), or a list without repetition.")

@@ -163,8 +163,7 @@ def show_results(results: Sequence[Result], folder: Path) -> None:
     for result in results:
         name = Text(str(result.path.relative_to(folder)))
         if result.failure:
-            what = f"{result.failure['quantity']} not finite"
-            table.add_row(name, f"{result.failure['step']:,}", "failed", what)
+            table.add_row(name, f"{result.failure['step']:,}", "failed", Text(result.reason))
         else:
             scores = f"{result.score(last=1):.1f}", f"{result.score(last):.1f}"
             table.add_row(name, f"{result.steps[-1]:,}", *scores)

@@ -1,4 +1,4 @@
-"""Lanes of environments, one Gymnasium environment each. The only room that imports Gymnasium.
+"""Lanes of environments, stepped by Gymnasium one after the other.
 
 Every episode is reset with a seed of its own, made from the run's seed and the episode's number, so
 an episode can be had again from two numbers and the actions since its start. That is how a run is
@@ -9,115 +9,14 @@ from __future__ import annotations
 
 import itertools
 import struct
-import warnings
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 
-from discover_rl.hyper import nearest
-from discover_rl.machine import MUJOCO
-from discover_rl.types import Seen, Spec, UserError
-
-
-def make(task: str, reward_delay: int = 1) -> gymnasium.Env:
-    """The environment of this id; a UserError where there is none or it cannot be trained on."""
-    module, colon, name = task.rpartition(":")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            env = gymnasium.make(task, disable_env_checker=True)
-    except ModuleNotFoundError as error:
-        cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
-        raise UserError(f"{task} needs a module that is not installed: {cause.name}.") from error
-    except (gymnasium.error.Error, ImportError, ValueError) as error:
-        if successor := _successor(name):
-            raise UserError(
-                f"{task} no longer exists; use {successor} instead, whose returns are not the same "
-                "one to one."
-            ) from error
-        reason = " ".join(str(error).split())
-        if name in gymnasium.registry:
-            raise UserError(f"{task} cannot be made: {reason}.") from error
-        hint = nearest(name, gymnasium.registry).replace("mean ", f"mean {module}{colon}")
-        raise UserError(f"There is no task {task}.{hint or f' {reason}'}") from error
-    seen, acted = env.observation_space, env.action_space
-    if not isinstance(acted, gymnasium.spaces.Box) or acted.dtype.kind != "f":
-        raise UserError(f"{task} has {_kind(acted)} actions; a Box of continuous ones is needed.")
-    if not np.isfinite([acted.low, acted.high]).all() or (acted.low >= acted.high).any():
-        raise UserError(f"{task} has actions without bounds; every dimension needs low < high.")
-    if not isinstance(seen, gymnasium.spaces.Box):
-        raise UserError(
-            f"{task} has {_kind(seen)} observations; a Box is needed "
-            "(gymnasium.wrappers.FlattenObservation makes one)."
-        )
-    return env if reward_delay == 1 else DelayedReward(env, reward_delay)
-
-
-def _successor(name: str) -> str:
-    """The id to use in place of one that Gymnasium no longer makes; '' for all others.
-
-    Gymnasium keeps most of these ids in its registry, only to raise when they are made.
-    """
-    kind, _, version = name.rpartition("-v")
-    heirs = dict.fromkeys(MUJOCO, ("v2", "v3"))  # they ran on mujoco-py
-    heirs |= {"LunarLanderContinuous": ("v2",), "BipedalWalker": ("v2",)}
-    if f"v{version}" not in heirs.get(kind, ()):
-        return ""
-    return f"{kind}-v5" if kind in MUJOCO else f"{kind}-v3"
-
-
-def _kind(space: gymnasium.Space) -> str:
-    whole = isinstance(space, gymnasium.spaces.Box)
-    return "whole-number" if whole else type(space).__name__
-
-
-def renewed(env: gymnasium.Env, task: str, reward_delay: int = 1) -> gymnasium.Env:
-    """The environment to start an episode in: the same, or a new one where episodes leave traces.
-
-    Box2D's worlds do: contacts of earlier episodes change the order in which later ones are solved,
-    so neither an evaluation nor a resumed run would come out the same twice.
-    """
-    if not type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d"):
-        return env
-    env.close()
-    return make(task, reward_delay)
-
-
-class DelayedReward(gymnasium.Wrapper):
-    """Rewards are summed and paid every `period` steps of an episode, and at its end."""
-
-    def __init__(self, env: gymnasium.Env, period: int):
-        super().__init__(env)
-        self.period = period
-        self._owed, self._steps = 0.0, 0
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        self._owed, self._steps = 0.0, 0
-        return self.env.reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> Any:
-        obs, reward, terminated, truncated, info = self.env.step(action)
-        self._owed += float(reward)
-        self._steps += 1
-        if self._steps % self.period and not (terminated or truncated):
-            return obs, 0.0, terminated, truncated, info
-        return obs, self.settle(), terminated, truncated, info
-
-    def settle(self) -> float:
-        """What is owed, paid now: a period is over, or the episode is."""
-        paid, self._owed = self._owed, 0.0
-        return paid
-
-
-def spec_of(env: gymnasium.Env) -> Spec:
-    seen, acted = env.observation_space, env.action_space
-    assert isinstance(seen, gymnasium.spaces.Box)
-    assert isinstance(acted, gymnasium.spaces.Box)
-    low, high = acted.low.astype(np.float64).ravel(), acted.high.astype(np.float64).ravel()
-    return Spec(seen.shape, acted.shape, tuple(low.tolist()), tuple(high.tolist()))
+from discover_rl.tasks import DelayedReward, make, raised, renewed, spec_of
+from discover_rl.types import Seen, Spec
 
 
 def episode_seed(seed: int, episode: int, number: int = 0) -> int:
@@ -148,6 +47,12 @@ class Stage:
     ):
         self.task, self.seeds, self.count = task, tuple(seeds), count
         self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
+        self.crashes: dict[int, str] = {}  # what environments raised; from then on they answer NaN
+
+    def crash(self, lane: int) -> str:
+        """What the first of a lane's environments raised that did; '' if none."""
+        mine = range(lane * self.count, (lane + 1) * self.count)
+        return next((self.crashes[env] for env in mine if env in self.crashes), "")
 
     def seed(self, env: int, episode: int) -> int:
         """Of an environment's episode."""
@@ -187,10 +92,15 @@ class Lanes(Stage):
     def begin(self, env: int) -> None:
         """Start the next episode of an environment."""
         self._episode[env] += 1
-        self.envs[env] = renewed(self.envs[env], self.task, self.reward_delay)
-        raw, _ = self.envs[env].reset(seed=self.seed(env, int(self._episode[env])))
         self._actions[env] = []
         self._digest[env] = 0
+        try:
+            self.envs[env] = renewed(self.envs[env], self.task, self.reward_delay)
+            raw, _ = self.envs[env].reset(seed=self.seed(env, int(self._episode[env])))
+        except Exception as error:
+            self.crashes[env] = raised(error)
+            self.obs[env] = np.nan
+            return
         self.obs[env] = self._observe(env, raw, 0.0)
 
     def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
@@ -203,7 +113,12 @@ class Lanes(Stage):
         terminated, ended = np.zeros(envs, bool), np.zeros(envs, bool)
         for env in itertools.compress(range(envs), alive.tolist()):
             here = self.envs[env]
-            raw, gain, done, limit, _ = here.step(boxed[env])
+            try:
+                raw, gain, done, limit, _ = here.step(boxed[env])
+            except Exception as error:  # other lanes have nothing to do with it
+                self.crashes.setdefault(env, raised(error))
+                reward[env] = np.nan
+                continue
             self._actions[env].append(actions[env])
             self.obs[env] = next_obs[env] = self._observe(env, raw, gain)
             if done or limit or cut:
@@ -264,26 +179,37 @@ class Trials:
         self.task, self.seeds = task, tuple(seeds)
         self.envs = [make(task) for _ in self.seeds]
         self.spec = spec_of(self.envs[0])
+        self.crashes: dict[int, str] = {}  # of these the return is NaN
 
     def begin(self, which: np.ndarray) -> np.ndarray:
         """Start these; (n, observation)."""
-        seen = []
-        for i in which.tolist():
-            self.envs[i] = renewed(self.envs[i], self.task)
-            seen.append(np.ravel(self.envs[i].reset(seed=self.seeds[i])[0]))
-        return np.asarray(seen, np.float32)
+        seen = np.zeros((len(which), self.spec.observation_size), np.float32)
+        for row, i in enumerate(which.tolist()):
+            try:
+                self.envs[i] = renewed(self.envs[i], self.task)
+                seen[row] = np.ravel(self.envs[i].reset(seed=self.seeds[i])[0])
+            except Exception as error:
+                self.crashes[i] = raised(error)
+        return seen
 
     def step(
         self, which: np.ndarray, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Act in these, in the task's units; (n, observation), (n,) rewards, (n,) ended."""
-        seen, rewards, ended = [], [], []
-        for i, action in zip(which.tolist(), actions, strict=True):
-            raw, reward, terminated, truncated, _ = self.envs[i].step(action)
-            seen.append(np.ravel(raw).astype(np.float32))
-            rewards.append(float(reward))
-            ended.append(bool(terminated or truncated))
-        return np.asarray(seen), np.asarray(rewards), np.asarray(ended)
+        seen = np.zeros((len(which), self.spec.observation_size), np.float32)
+        rewards, ended = np.full(len(which), np.nan), np.ones(len(which), bool)
+        for row, (i, action) in enumerate(zip(which.tolist(), actions, strict=True)):
+            try:
+                if i not in self.crashes:
+                    seen[row], rewards[row], terminated, truncated, _ = self._stepped(i, action)
+                    ended[row] = bool(terminated or truncated)
+            except Exception as error:
+                self.crashes[i] = raised(error)
+        return seen, rewards, ended
+
+    def _stepped(self, i: int, action: np.ndarray) -> Any:
+        raw, *rest = self.envs[i].step(action)
+        return np.ravel(raw), *rest
 
     def close(self) -> None:
         for env in self.envs:

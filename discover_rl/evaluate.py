@@ -80,6 +80,11 @@ class Evaluator:
             running = running[~ended]
         return Scores(returns.reshape(self.shape), lengths.reshape(self.shape))
 
+    def crash(self, lane: int) -> str:
+        """What the first of a lane's environments raised that did; '' if none."""
+        mine = range(lane * self.shape[1], (lane + 1) * self.shape[1])
+        return next((self.trials.crashes[i] for i in mine if i in self.trials.crashes), "")
+
     def close(self) -> None:
         self.trials.close()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import platform
+import subprocess
 import zlib
+from importlib import metadata
 from pathlib import Path
 
 from discover_rl.types import UserError
@@ -62,3 +65,27 @@ def engine(task: str, asked: str, environments: int) -> str:
 def has_gpu() -> bool:
     """NVIDIA's or AMD's; asked of the system, because asking JAX takes seconds."""
     return any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/kfd"))
+
+
+@functools.cache
+def accelerated() -> bool:
+    """Whether JAX would compute on a GPU: there is one, and JAX has come with what drives it."""
+    drivers = ("jax-cuda", "jax_cuda", "jax-rocm", "jax_rocm")
+    names = (dist.metadata["Name"] or "" for dist in metadata.distributions())
+    return has_gpu() and any(name.lower().startswith(drivers) for name in names)
+
+
+@functools.cache
+def gpu_memory() -> int:
+    """Bytes of the first GPU; 16 GiB where the system does not tell."""
+    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        return int(answer.stdout.split()[0]) * 2**20
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return 16 * 2**30
+
+
+def memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

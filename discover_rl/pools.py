@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from discover_rl.envs import Episode, Stage, spec_of
+from discover_rl.envs import Episode, Stage
 from discover_rl.machine import cores
+from discover_rl.tasks import spec_of
 from discover_rl.types import Seen, Spec, UserError
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -156,6 +157,7 @@ class PooledTrials:
         self.task, self.seeds = task, [seed % 2**31 for seed in seeds]
         self._pool = _pool(task, self.seeds[:1])
         self.spec = _spec(self._pool)
+        self.crashes: dict[int, str] = {}  # none: what goes wrong here is told to all at once
 
     def begin(self, which: np.ndarray) -> np.ndarray:
         """Start these; (n, observation)."""

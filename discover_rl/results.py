@@ -24,6 +24,8 @@ class Result:
     """What it scored then, episode by episode."""
     failure: dict[str, Any] | None = None
     """What ended it early, if anything did."""
+    reason: str = ""
+    """That, in words."""
 
     def score(self, last: int = 10) -> float:
         """Mean return of the last evaluations; the paper takes ten."""
@@ -42,4 +44,5 @@ def read(record: Record) -> Result:
         steps=[line["step"] for line in record.evaluations],
         returns=[line["returns"] for line in record.evaluations],
         failure=record.failure,
+        reason=record.glance.reason,
     )

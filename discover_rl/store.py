@@ -24,13 +24,64 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from discover_rl.types import UserError
 
 
 class Taken(UserError):
     """Somebody else is working in a folder."""
+
+
+FATAL = ("diverged", "crashed")
+"""Events that end a run early; nothing follows them in a record."""
+
+
+class Glance(NamedTuple):
+    """A record's first and last line, which say how a run stands."""
+
+    header: dict[str, Any] | None = None
+    last: dict[str, Any] = {}  # noqa: RUF012
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        return self.last if self.last.get("event") in FATAL else None
+
+    @property
+    def reason(self) -> str:
+        """Of the failure, in words."""
+        if self.failure is None:
+            return ""
+        what = self.failure.get("reason") or f"{self.failure['quantity']} is not finite"
+        return f"{what} (step {self.failure['step']:,})"
+
+    @property
+    def done(self) -> bool:
+        if self.header is None or "returns" not in self.last:
+            return False
+        return self.last["step"] == self.header["run"]["steps"]
+
+    @property
+    def over(self) -> bool:
+        """Nothing is left to do: it came to its end, or failed."""
+        return self.done or self.failure is not None
+
+
+def glance(path: Path) -> Glance:
+    """How a run stands, without reading all of its record."""
+    try:
+        with path.open("rb") as file:
+            first = file.readline()
+            end, tail = file.seek(0, os.SEEK_END), b""
+            while tail.rstrip(b"\n").count(b"\n") < 2 and len(tail) < end:
+                file.seek(max(0, end - 4 * max(len(tail), 1024)))
+                tail = file.read(end - file.tell())
+        whole = tail[: tail.rfind(b"\n") + 1].splitlines()
+        return Glance(json.loads(first), json.loads(whole[-1])) if whole else Glance()
+    except FileNotFoundError:
+        return Glance()
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
 
 
 class Record:
@@ -59,19 +110,21 @@ class Record:
         return [line for line in self.lines[1:] if "returns" in line]
 
     @property
+    def glance(self) -> Glance:
+        return Glance(*([self.lines[0], self.lines[-1]] if self.lines else []))
+
+    @property
     def failure(self) -> dict[str, Any] | None:
         """The event that ended the run early, if one did."""
-        return next((line for line in self.lines[1:] if line.get("event") == "diverged"), None)
+        return self.glance.failure
 
     @property
     def done(self) -> bool:
-        last = self.evaluations[-1]["step"] if self.evaluations else -1
-        return self.header is not None and last == self.header["run"]["steps"]
+        return self.glance.done
 
     @property
     def over(self) -> bool:
-        """Nothing is left to do: it came to its end, or failed."""
-        return self.done or self.failure is not None
+        return self.glance.over
 
     def evaluated(self, step: int) -> bool:
         return any(line["step"] == step for line in self.evaluations)
@@ -121,6 +174,18 @@ def locked(out: Path, patience: float = 0.0) -> Iterator[None]:
                     ) from error
             time.sleep(0.05)
         yield
+
+
+def taken(out: Path) -> bool:
+    """Whether somebody works in a folder right now."""
+    try:
+        with (out / ".lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def write(path: Path, content: bytes) -> dict[str, int]:

@@ -10,8 +10,9 @@ from gymnasium.spaces import Box
 import discover_rl
 from discover_rl import config, training
 from discover_rl.agent import Agent
-from discover_rl.envs import DelayedReward, Lanes, episode_seed, make
+from discover_rl.envs import Lanes, episode_seed
 from discover_rl.observers import Observer
+from discover_rl.tasks import DelayedReward, make
 from discover_rl.types import UserError
 from tests.trainings import assert_same_files, stop_at
 

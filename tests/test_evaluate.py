@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
-from discover_rl.envs import make, spec_of
 from discover_rl.evaluate import Evaluator, Interrupted, evaluate_policy
 from discover_rl.policy import Policy
+from discover_rl.tasks import make, spec_of
 from discover_rl.types import Form, Spec, UserError
 
 LOG: list[tuple] = []

@@ -11,7 +11,7 @@ ORDER = [
     ["_version", "types"],
     ["interfaces", "hyper", "networks", "equations", "replay", "running", "provenance", "machine"],
     ["keys", "trees", "parcels", "packing", "programs", "watch"],
-    ["policy", "algorithms", "strategies", "sequels"],
+    ["policy", "algorithms", "strategies", "sequels", "tasks"],
     ["agent", "config", "envs", "store"],
     ["pools"],
     ["memories", "noise", "track"],

@@ -13,9 +13,9 @@ import pytest
 from discover_rl import config, training
 from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.config import preset, resolve
-from discover_rl.envs import make
 from discover_rl.observers import Observer
 from discover_rl.policy import load_policy
+from discover_rl.tasks import make
 from tests import cells
 from tests.conftest import drop_programs
 

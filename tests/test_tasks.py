@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
-from discover_rl.envs import make
+from discover_rl.tasks import make
 from discover_rl.types import UserError
 
 
