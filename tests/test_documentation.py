@@ -79,9 +79,7 @@ def test_the_example_observer_works(tmp_path, monkeypatch, capfd):
     exec(compile(example("docs/observers.md"), "best.py", "exec"), names)
     said = capfd.readouterr().out
     means = [float(mean) for mean in re.findall(r"step [\d,]+  return (-[\d.]+)", said)]
-    assert (
-        len(means) == 2 * 4
-    )  # evaluated at 0, 1,000, 2,000 and 2,048; the terminal shows them all
+    assert len(means) == 2 * 4  # on the terminal: at 0, 1,000, 2,000 and 2,048
     records = [max(means[: i + 1]) for i in range(len(means))]
     assert said.count("best return so far") == len(set(records))
     assert round(names["best"].best, 1) == max(means)
