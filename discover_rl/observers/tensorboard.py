@@ -33,13 +33,13 @@ class TensorBoard(Observer):
             self._files.pop(run.name, None)
 
     def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
-        self._write(run, step, _event(step, _curves(scalars(returns, report))), start=step)
+        self._write(run, _event(step, _curves(scalars(returns, report))), start=step)
 
     def noted(self, run: Run, step: int, note: str) -> None:
         # An evaluation at this very step may have come before.
-        self._write(run, step, _event(step, _text("note", note)), start=step + 1)
+        self._write(run, _event(step, _text("note", note)), start=step + 1)
 
-    def _write(self, run: Run, step: int, event: bytes, start: int) -> None:
+    def _write(self, run: Run, event: bytes, start: int) -> None:
         """Append an event. A run's first one opens a file: not every run goes on at the step that
         `started` tells, but what is heard first is what comes next."""
         content = _record(event)
