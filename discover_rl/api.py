@@ -32,7 +32,7 @@ def train(
     steps: int = 1_000_000,
     seeds: int | Iterable[int] = 1,
     out: str | Path | None = None,
-    observer: Observer | None = None,
+    observer: Observer | Iterable[Observer | None] | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
     **overrides: Any,
@@ -49,7 +49,8 @@ def train(
         steps: environment steps of each run.
         seeds: how many (0, 1, …), or which.
         out: folder for records and policies; runs/TASK-ALGORITHM-STRATEGY by default.
-        observer: hears of progress; None shows it on the terminal.
+        observer: hears of progress, one or several; None, also among several, shows it on the
+            terminal.
         checkpoint_seconds: how far apart checkpoints are.
         processes: how many share the runs at most; 0: as many as pay. Above 1, the script that
             calls this needs the usual `if __name__ == "__main__":` around it.
@@ -83,18 +84,23 @@ def launch(
     seeds: int | Iterable[int],
     folder: Path,
     overrides: Mapping[str, Any],
-    observer: Observer | None = None,
+    observer: Observer | Iterable[Observer | None] | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
 ) -> list[Result]:
     """`train`, with the settings in a mapping, where no name can be taken for an argument."""
     from discover_rl import config, display, tasks, training
+    from discover_rl.observers import Several
 
     runs = config.resolve(task, algorithm, strategy, steps, seeds, overrides)
     tasks.make(task).close()  # before anything is written, so that a wrong task leaves no trace
-    shown = display.on_terminal(folder) if observer is None else contextlib.nullcontext(observer)
-    with shown as listener, stop_on_signal() as stopping:
-        records = training.train(runs, folder, listener, stopping, checkpoint_seconds, processes)
+    asked = list(observer) if isinstance(observer, Iterable) else [observer]
+    with contextlib.ExitStack() as stack:
+        everyone = Several(
+            stack.enter_context(display.on_terminal(folder)) if it is None else it for it in asked
+        )
+        stopping = stack.enter_context(stop_on_signal())
+        records = training.train(runs, folder, everyone, stopping, checkpoint_seconds, processes)
     return [results.read(records[run.name]) for run in runs]
 
 

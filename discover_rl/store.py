@@ -1,4 +1,4 @@
-"""Records and files on disk. The only room that writes.
+"""Records and files on disk. All results are written here and in `checkpoint.py`.
 
     <out>/
       <run>/record.jsonl         line 1: the run, fully resolved, with versions; then a line per

@@ -14,6 +14,7 @@ from discover_rl.strategies import STRATEGIES
 from tests import cells
 
 ROOT = Path(__file__).parent.parent
+FLAGS = ("--tensorboard",)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -22,6 +23,11 @@ def commands(page: Path) -> list[str]:
     text = page.read_text().replace("\\\n", " ")
     found = re.findall(r"discover train [A-Za-z0-9_:/-]+-v[0-9]+[^`\n#]*", text)
     return [command for command in found if "…" not in command]
+
+
+def example(page: str) -> str:
+    """The first piece of Python in a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)[0]
 
 
 def test_there_is_something_to_check():
@@ -34,6 +40,8 @@ def test_every_command_resolves(page):
         words = iter(shlex.split(command)[2:])
         task, options, settings = next(words), {"steps": "1000000", "seeds": "1"}, {}
         for word in words:
+            if word in FLAGS:
+                continue
             name, equals, value = word.partition("=")
             if not equals or name == "--set":
                 value = value or next(words)
@@ -51,10 +59,9 @@ def test_every_command_resolves(page):
 
 @pytest.mark.parametrize("algorithm", ["td3", "ppo"])
 def test_the_example_strategy_works(algorithm, monkeypatch):
-    code = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)[0]
     module = types.ModuleType("discover_rl.strategies.uniform")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(code, "uniform.py", "exec"), module.__dict__)
+    exec(compile(example("CONTRIBUTING.md"), "uniform.py", "exec"), module.__dict__)
     hypers = cells.hypers(algorithm, "uniform", strategy_half_life=5.0)
     agent = cells.made(algorithm, "uniform", *hypers)
     state, actions = cells.run(agent, cells.begin(agent, [5], *hypers), [5], 12)
@@ -64,3 +71,15 @@ def test_the_example_strategy_works(algorithm, monkeypatch):
     age = 4 if algorithm == "ppo" else 8
     width = agent.report(state, np.int32(12))["width"].item()
     assert width == pytest.approx(0.5 * 0.5 ** (age / 5), rel=1e-5)
+
+
+def test_the_example_observer_works(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(example("docs/observers.md"), "best.py", "exec"), names)
+    said = capfd.readouterr().out
+    means = [float(mean) for mean in re.findall(r"step [\d,]+  return (-[\d.]+)", said)]
+    assert len(means) == 2 * 4  # on the terminal: at 0, 1,000, 2,000 and 2,048
+    records = [max(means[: i + 1]) for i in range(len(means))]
+    assert said.count("best return so far") == len(set(records))
+    assert round(names["best"].best, 1) == max(means)

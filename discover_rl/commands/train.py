@@ -26,6 +26,13 @@ def train(
         int,
         typer.Option(min=0, help="How many share the runs; 0: as many as pay.", metavar="<int>"),
     ] = 0,
+    tensorboard: Annotated[
+        bool,
+        typer.Option("--tensorboard", help="Write curves for TensorBoard, by the records."),
+    ] = False,
+    wandb: Annotated[
+        str | None, typer.Option(help="Log to this project of W&B.", metavar="PROJECT")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,12 +49,13 @@ def train(
     Ctrl-C leaves a checkpoint; so does a crash, about once a minute. The same command again goes on
     from there, exactly.
     """
-    from discover_rl import api, display
+    from discover_rl import api, display, observers
 
     overrides = dict(_pair(text) for text in settings or [])
     folder = out if out is not None else api.default_out(task, algorithm, strategy)
+    listening = [None, *observers.chosen(folder, tensorboard, wandb)]  # None is the terminal
     results = api.launch(
-        task, algorithm, strategy, steps, seeds, folder, overrides, processes=processes
+        task, algorithm, strategy, steps, seeds, folder, overrides, listening, processes=processes
     )
     display.show_results(results, folder)
     if any(result.failure for result in results):

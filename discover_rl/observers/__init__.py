@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from discover_rl.config import Run
 
@@ -14,7 +18,8 @@ class Observer:
     """Hears what happens in training. Every method may be left as it is."""
 
     def started(self, runs: Sequence[Run], step: int) -> None:
-        """These runs start, or go on, at this step."""
+        """These runs start, or go on, at this step; where they are not at the same one, at this
+        step or later."""
 
     def stepped(self, step: int) -> None:
         """Every lane has made this many steps."""
@@ -31,3 +36,37 @@ class Observer:
 
     def finished(self, runs: Sequence[Run]) -> None:
         """These runs have come to their end."""
+
+
+class Several(Observer):
+    """Passes everything on to several observers, in their order."""
+
+    def __init__(self, observers: Iterable[Observer]):
+        self.observers = tuple(observers)
+
+
+def _to_all(name: str) -> Callable[..., None]:
+    def tell(self: Several, *details: Any, **named: Any) -> None:
+        for observer in self.observers:
+            getattr(observer, name)(*details, **named)
+
+    return tell
+
+
+for _name in [name for name in vars(Observer) if not name.startswith("_")]:
+    setattr(Several, _name, _to_all(_name))
+
+
+def chosen(out: Path, tensorboard: bool = False, wandb: str | None = None) -> list[Observer]:
+    """The observers that options ask for, of runs in `out`; `wandb` is a project's name."""
+    from discover_rl.observers.tensorboard import TensorBoard
+    from discover_rl.observers.weights_and_biases import WeightsAndBiases
+
+    asked: list[Observer] = [TensorBoard(out)] if tensorboard else []
+    return asked if wandb is None else [*asked, WeightsAndBiases(out, wandb)]
+
+
+def scalars(returns: Sequence[float], report: Report) -> dict[str, float]:
+    """An evaluation as numbers by name, the same for all who draw curves of it."""
+    told = {f"report/{name}": value for name, value in report.items() if value is not None}
+    return {"return/mean": float(np.mean(returns)), "return/sd": float(np.std(returns))} | told
