@@ -1,18 +1,19 @@
 """What is tuned: a range or some choices for a setting, checked as the setting itself is.
 
-A range is LOW:HIGH, evenly; LOW:HIGH:log, evenly in the logarithm; or a,b,c, one of these. A setting
-that has commas of its own has its choices apart by semicolons (64,64;256,256). From Python, a tuple
-is a range, (0, 1) or (1e-5, 1e-2, "log"), and a list is choices.
+A range is LOW:HIGH, evenly; LOW:HIGH:log, evenly in the logarithm; or a,b,c, one of these. Values
+that have commas of their own are kept apart by semicolons (64,64;256,256). From Python, a tuple is a
+range, (0, 1) or (1e-5, 1e-2, "log"), and a list is choices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from discover_rl.types import UserError
 
+T = TypeVar("T")
 Choice = float | int | bool | str
 
 
@@ -20,7 +21,7 @@ Choice = float | int | bool | str
 class Range:
     """What a setting is chosen from; whole numbers if its ends are."""
 
-    ends: tuple[float, float] | tuple[()] = ()
+    ends: tuple[float, ...] = ()
     log: bool = False
     choices: tuple[Choice, ...] = ()
 
@@ -31,27 +32,30 @@ class Range:
         return ":".join([*map(str, self.ends), *["log"] * self.log])
 
     @property
-    def first(self) -> Choice:
-        return (self.choices or self.ends)[0]
+    def values(self) -> tuple[Choice, ...]:
+        """Those that it names."""
+        return self.choices or self.ends
 
 
 def _word(choice: Choice) -> str:
     return str(choice).lower() if isinstance(choice, bool) else str(choice)
 
 
-def parse(ranges: Mapping[str, Any], cast: Callable[[Mapping[str, Any]], Mapping[str, Any]]):
+def parse(
+    ranges: Mapping[str, Any], cast: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> dict[str, Range]:
     """Ranges by name, in the order of names. `cast` gives all settings as they come to be with some
     of them chosen, or a UserError where one cannot be."""
     if not ranges:
         raise UserError("There is nothing to tune; --range strategy.lam=0:1 would tune λ.")
     given = {name: _taken_apart(name, ranges[name]) for name in sorted(ranges)}
-    firsts = {name: values[0] for name, (values, _) in given.items()}
+    named = {name: values for name, (values, _) in given.items()}
     parsed = {}
     for name, (values, kind) in given.items():
-        cast(firsts | {name: values[0]})
+        found = [possible(named | {name: [value]}, cast)[name] for value in values]
+        checked = tuple(map(_plain, found))
         if name.startswith("eval."):
             raise UserError(f"{name} is how trials are measured; --set it, the same for all.")
-        checked = tuple(_plain(cast(firsts | {name: value})[name]) for value in values)
         if kind == "choices":
             if len(set(checked)) < len(checked):
                 raise UserError(f"{name} must have choices without repetition.")
@@ -59,6 +63,18 @@ def parse(ranges: Mapping[str, Any], cast: Callable[[Mapping[str, Any]], Mapping
         else:
             parsed[name] = _between(name, checked, log=kind == "log")
     return parsed
+
+
+def possible(named: Mapping[str, Sequence[Any]], cast: Callable[[Mapping[str, Any]], T]) -> T:
+    """What comes of the first value of each, or of the last, where the first do not go together;
+    what was wrong with the first, if neither do."""
+    try:
+        return cast({name: values[0] for name, values in named.items()})
+    except UserError as error:
+        try:
+            return cast({name: values[-1] for name, values in named.items()})
+        except UserError:
+            raise error from None
 
 
 def _between(name: str, ends: tuple[Any, ...], log: bool) -> Range:

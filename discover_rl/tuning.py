@@ -18,13 +18,12 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discover_rl import results, store
 from discover_rl.api import default_out, stop_on_signal
-from discover_rl.ranges import Range, parse
+from discover_rl.ranges import Range, parse, possible
 from discover_rl.trials import Journal, Trial, needed, write_table
 from discover_rl.types import Stopped, UserError
 
@@ -82,7 +81,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The request, fully resolved but for what is tuned."""
-        first = self.runs(0, {name: it.first for name, it in self.ranges.items()})[0].to_json()
+        named = {name: it.values for name, it in self.ranges.items()}
+        first = possible(named, lambda chosen: self.runs(0, chosen)[0].to_json())
         fixed = {name: it for name, it in first["settings"].items() if name not in self.ranges}
         ranges = {f"--range {name}": str(it) for name, it in self.ranges.items()}
         ours = {"seeds": list(self.seeds), "seed": self.seed, "trials at a time": self.batch}
@@ -148,8 +148,9 @@ def plan(
     seed: int = 0,
 ) -> Plan:
     """The request, checked; a UserError for the first thing in it that cannot be."""
-    listed = range(FIRST_SEED, FIRST_SEED + int(seeds)) if isinstance(seeds, Integral) else seeds
-    named = task, algorithm, strategy, steps, tuple(listed)
+    if isinstance(seeds, int):
+        seeds = range(FIRST_SEED, FIRST_SEED + seeds)
+    named = task, algorithm, strategy, steps, tuple(seeds)
     if both := sorted(ranges.keys() & overrides.keys()):
         raise UserError(f"{both[0]} is both set and tuned; leave one of --set and --range away.")
 

@@ -10,17 +10,18 @@ HERE = Path(discover_rl.__file__).parent
 ORDER = [
     ["_version", "types"],
     ["interfaces", "hyper", "networks", "equations", "replay", "running", "provenance", "machine"],
-    ["keys", "trees", "parcels", "packing", "programs", "watch"],
+    ["keys", "trees", "parcels", "packing", "programs", "watch", "ranges"],
     ["policy", "algorithms", "strategies", "sequels"],
     ["agent", "config", "envs", "store"],
     ["pools"],
     ["memories", "noise", "track"],
-    ["rollouts", "evaluate", "checkpoint", "results", "observers"],
+    ["rollouts", "evaluate", "checkpoint", "results", "observers", "trials"],
     ["cohort"],
     ["workers"],
     ["training"],
     ["display"],
     ["api"],
+    ["tuning"],
     ["commands"],
     ["cli"],
 ]
@@ -93,6 +94,8 @@ def test_only_one_room_knows_the_simulators_and_pure_rooms_know_no_files():
             assert not {"gymnasium", "mujoco"} & names, path
         if room(path) != "pools":
             assert "envpool" not in names, path
+        if room(path) != "trials":
+            assert "optuna" not in names, path
         if room(path) in PURE:
             assert not {"os", "pathlib", "json", "time", "random"} & names, path
 
