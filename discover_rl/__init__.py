@@ -7,8 +7,8 @@ from discover_rl.observers import Observer
 from discover_rl.policy import Policy, load_policy
 from discover_rl.results import Result
 from discover_rl.strategies import STRATEGIES
-from discover_rl.trials import Trial
-from discover_rl.tuning import Tuning, tune
+from discover_rl.trials import Trial, Tuning
+from discover_rl.tuning import tune
 from discover_rl.types import Stopped, UserError
 
 __all__ = [

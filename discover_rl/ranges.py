@@ -1,8 +1,8 @@
 """What is tuned: a range or some choices for a setting, checked as the setting itself is.
 
 A range is LOW:HIGH, evenly; LOW:HIGH:log, evenly in the logarithm; or a,b,c, one of these. Values
-that have commas of their own are kept apart by semicolons (64,64;256,256). From Python, a tuple is a
-range, (0, 1) or (1e-5, 1e-2, "log"), and a list is choices.
+that have commas of their own are kept apart by semicolons (64,64;256,256). From Python, a tuple is
+a range, (0, 1) or (1e-5, 1e-2, "log"), and a list is choices.
 """
 
 from __future__ import annotations

@@ -53,6 +53,26 @@ class Trial:
         return statistics.stdev(self.scores) if len(self.scores) > 1 else float("nan")
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """What came of a tuning."""
+
+    path: Path
+    """Its folder."""
+    trials: list[Trial]
+    """All of them, by number."""
+
+    @property
+    def ranking(self) -> list[Trial]:
+        """Trials that have a score, the best one first."""
+        return sorted((it for it in self.trials if it.scores), key=lambda it: -it.score)
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The parameters of the best trial; none if all failed."""
+        return self.ranking[0].parameters if self.ranking else {}
+
+
 class Journal:
     """The trials in a folder. Whoever opens it has locked the folder."""
 
@@ -77,11 +97,11 @@ class Journal:
         return [
             Trial(
                 it.number,
-                it.params,
+                dict(it.params),
                 tuple(it.user_attrs.get("scores", ())) if it.state.is_finished() else (),
                 it.user_attrs.get("failure") if it.state.is_finished() else None,
             )
-            for it in self._study.trials
+            for it in self._study.get_trials(deepcopy=False)
         ]
 
     def propose(self, start: int, count: int, seed: int) -> None:

@@ -18,13 +18,14 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discover_rl import results, store
 from discover_rl.api import default_out, stop_on_signal
 from discover_rl.ranges import Range, parse, possible
-from discover_rl.trials import Journal, Trial, needed, write_table
+from discover_rl.trials import Journal, Tuning, needed, write_table
 from discover_rl.types import Stopped, UserError
 
 if TYPE_CHECKING:
@@ -37,26 +38,6 @@ FIRST_SEED = 1000
 """Tuning has seeds of its own, so that those of `train`, from 0 on, are fresh."""
 MANY = 32
 """Trials of a tuning that was not told how many."""
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What came of a tuning."""
-
-    path: Path
-    """Its folder."""
-    trials: list[Trial]
-    """All of them, by number."""
-
-    @property
-    def ranking(self) -> list[Trial]:
-        """Trials that have a score, the best one first."""
-        return sorted((it for it in self.trials if it.scores), key=lambda it: -it.score)
-
-    @property
-    def best(self) -> dict[str, Any]:
-        """The parameters of the best trial; none if all failed."""
-        return self.ranking[0].parameters if self.ranking else {}
 
 
 @dataclass(frozen=True)
@@ -148,9 +129,9 @@ def plan(
     seed: int = 0,
 ) -> Plan:
     """The request, checked; a UserError for the first thing in it that cannot be."""
-    if isinstance(seeds, int):
-        seeds = range(FIRST_SEED, FIRST_SEED + seeds)
-    named = task, algorithm, strategy, steps, tuple(seeds)
+    many = int(seeds) if isinstance(seeds, Integral) else None
+    listed: Any = seeds if many is None else range(FIRST_SEED, FIRST_SEED + many)
+    named = task, algorithm, strategy, steps, tuple(listed)
     if both := sorted(ranges.keys() & overrides.keys()):
         raise UserError(f"{both[0]} is both set and tuned; leave one of --set and --range away.")
 

@@ -15,7 +15,7 @@ import discover_rl
 from discover_rl import agent, config, training, tuning
 from discover_rl.observers import Observer
 from discover_rl.ranges import Range
-from discover_rl.store import Record
+from discover_rl.store import Record, locked
 from discover_rl.types import Stopped, UserError
 from tests.test_cli import discover
 from tests.trainings import OFF, Patience, assert_same_files
@@ -25,7 +25,7 @@ SETTINGS = OFF | {"eval.every": 120, "eval.episodes": 1}
 QUICK = {"seeds": 2, "lanes": 8, "trials": 10, "observer": Observer()}
 
 
-def tuned(out: Path, ranges=RANGES, **options) -> tuning.Tuning:
+def tuned(out: Path, ranges=RANGES, **options) -> discover_rl.Tuning:
     fixed = {name: value for name, value in SETTINGS.items() if name not in ranges}
     options = {"steps": 240, "lanes": 2, "trials": 4, "observer": Observer(), **fixed, **options}
     return discover_rl.tune("Pendulum-v1", ranges, out=out, **options)
@@ -283,6 +283,11 @@ def test_a_folder_with_runs_of_its_own_is_refused(tmp_path):
         tuned(tmp_path)
 
 
+def test_one_process_tunes_in_a_folder(tmp_path):
+    with locked(tmp_path), pytest.raises(UserError, match="Another process is training in"):
+        tuned(tmp_path)
+
+
 def test_optuna_is_named_where_it_is_missing(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "optuna", None)
@@ -404,8 +409,7 @@ def test_a_trial_that_diverges_fails_and_keeps_the_reason(tmp_path, capfd):
     assert "not finite at step 4" in bad[0]["failure"]
     assert bad[0]["failure"].endswith(", seed 1000")
     out = capfd.readouterr().out
-    assert f"{len(bad)} of 4 trials failed, {bad[0]['trial']} first" in out
-    assert bad[0]["failure"] in out
+    assert f"failed, the first of them trial {bad[0]['trial']}: {bad[0]['failure']}\n" in out
     assert "--set critic_lr=0.0003" in out.splitlines()[-1]
 
 

@@ -13,7 +13,8 @@ from discover_rl.commands.train import pair
 from discover_rl.tuning import MANY
 
 if TYPE_CHECKING:
-    from discover_rl.tuning import Plan, Tuning
+    from discover_rl.trials import Tuning
+    from discover_rl.tuning import Plan
 
 SHOWN = 10
 """Trials in the table; trials.csv has all."""
@@ -90,8 +91,8 @@ def _show(came: Tuning, made: Plan) -> None:
     console.print(table)
     failed = [trial for trial in came.trials if trial.failure]
     if failed:
-        say(f"{len(failed)} of {len(came.trials)} trials failed, {failed[0].number} first: ")
-        say(f"  {failed[0].failure}")
+        many, first = f"{len(failed)} of {len(came.trials)} trials failed", failed[0]
+        say(f"{many}, the first of them trial {first.number}: {first.failure}")
     say(f"All {len(came.trials)} trials: {came.path / 'trials.csv'}")
     if came.best:
         say(f"To train with the best, on seeds it was not chosen by:\n  {_command(came, made)}")
