@@ -7,6 +7,8 @@ from discover_rl.observers import Observer
 from discover_rl.policy import Policy, load_policy
 from discover_rl.results import Result
 from discover_rl.strategies import STRATEGIES
+from discover_rl.tuning import tune
+from discover_rl.tuning.trials import Trial, Tuning
 from discover_rl.types import Stopped, UserError
 
 __all__ = [
@@ -16,8 +18,11 @@ __all__ = [
     "Policy",
     "Result",
     "Stopped",
+    "Trial",
+    "Tuning",
     "UserError",
     "__version__",
     "load_policy",
     "train",
+    "tune",
 ]

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from discover_rl._version import __version__
-from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, train
+from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, train, tune
 from discover_rl.types import Stopped, UserError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 
 app.command()(train.train)
+app.command()(tune.tune)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
 

@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 BYSTANDERS = (
     *("__init__", "__main__", "api", "cli", "commands", "display", "observers"),
     *("config", "machine", "policy", "results", "training", "jobs", "engines"),
+    *("studies", "tuning"),
     *("provenance", "store", "checkpoint"),
 )
 

@@ -83,6 +83,15 @@ MISTAKES = {
         "returns are not the same one to one."
     ),
     "train CartPole-v1": "CartPole-v1 has Discrete actions; a Box of continuous ones is needed.",
+    "tune Pendulum-v1": "There is nothing to tune; --range strategy.lam=0:1 would tune λ.",
+    "tune Pendulum-v1 --range gamma": "--range takes NAME=VALUE, not 'gamma'.",
+    "tune Pendulum-v1 --range gama=0:1": "There is no setting gama. Did you mean gamma?",
+    "tune Pendulum-v1 --range gamma=0:2": "gamma must be at least 0 and at most 1, not 2.",
+    "tune Pendulum-v1 --range gamma=0:1 --set tau=2": (
+        "tau must be at least 0 and at most 1, not 2."
+    ),
+    "tune Pendulum-v1 --range gamma=0:1 --trials 0": "trials must be at least 1, not 0.",
+    "tune Pendulm-v1 --range gamma=0:1": "There is no task Pendulm-v1. Did you mean Pendulum-v1?",
     "evaluate nowhere": "There is no saved policy in nowhere.",
     "list td4": "There is no algorithm or strategy td4. Did you mean td3?",
 }
@@ -142,13 +151,14 @@ def test_the_command_is_installed_and_tells_its_version(capfd):
     assert capfd.readouterr().out == f"{discover_rl.__version__}\n"
 
 
-@pytest.mark.parametrize("words", ["--help", "list", "train --help"])
+@pytest.mark.parametrize("words", ["--help", "list", "train --help", "tune --help"])
 def test_help_and_list_need_neither_jax_nor_gymnasium(tmp_path, words):
     for name in ("jax", "gymnasium", "optax"):
         (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} was imported')\n")
     done = elsewhere(*words.split(), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    wanted = {"--help": ["train", "evaluate", "list"], "train --help": ["--strategy", "--set"]}
+    wanted = {"--help": ["train", "tune", "evaluate", "list"]}
+    wanted |= {"train --help": ["--strategy", "--set"], "tune --help": ["--range", "--lanes"]}
     for word in wanted.get(words, [*ALGORITHMS, *STRATEGIES]):
         assert word in done.stdout
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discover_rl import config
+from discover_rl import config, tuning
 from discover_rl.strategies import STRATEGIES
 from tests import cells
 
@@ -19,9 +19,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def commands(page: Path) -> list[str]:
-    """Every `discover train TASK …` in a page, continued lines joined."""
+    """Every `discover train TASK …` and `tune` in a page, continued lines joined."""
     text = page.read_text().replace("\\\n", " ")
-    found = re.findall(r"discover train [A-Za-z0-9_:/-]+-v[0-9]+[^`\n#]*", text)
+    found = re.findall(r"discover (?:train|tune) [A-Za-z0-9_:/-]+-v[0-9]+[^`\n#]*", text)
     return [command for command in found if "…" not in command]
 
 
@@ -37,24 +37,29 @@ def test_there_is_something_to_check():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_resolves(page):
     for command in commands(page):
-        words = iter(shlex.split(command)[2:])
-        task, options, settings = next(words), {"steps": "1000000", "seeds": "1"}, {}
+        _, verb, task, *rest = shlex.split(command)
+        words, options, settings, ranges = iter(rest), {"steps": "1000000", "seeds": "1"}, {}, {}
         for word in words:
             if word in FLAGS:
                 continue
             name, equals, value = word.partition("=")
-            if not equals or name == "--set":
+            if not equals or name in ("--set", "--range"):
                 value = value or next(words)
-            if name == "--set":
+            if name in ("--set", "--range"):
                 key, _, setting = value.partition("=")
-                settings[key] = setting
+                (settings if name == "--set" else ranges)[key] = setting
             else:
                 options[name.removeprefix("--")] = value
         strategy = options.get("strategy", "discover")
         assert strategy in STRATEGIES, command
         steps, seeds = int(options["steps"]), int(options["seeds"])
         algorithm = options.get("algorithm", "td3")
-        assert config.resolve(task, algorithm, strategy, steps, seeds, settings), command
+        request = task, algorithm, strategy, steps, seeds
+        if verb == "train":
+            assert config.resolve(*request, settings), command
+        else:
+            lanes = int(options["lanes"]) if "lanes" in options else None
+            assert tuning.plan(*request, ranges, settings, lanes), command
 
 
 @pytest.mark.parametrize("algorithm", ["td3", "ppo"])

@@ -20,8 +20,10 @@ ORDER = [
     ["jobs"],
     ["engines"],
     ["training"],
+    ["studies"],
     ["display"],
     ["api"],
+    ["tuning"],
     ["commands"],
     ["cli"],
 ]
@@ -90,10 +92,12 @@ def test_algorithms_and_strategies_do_not_know_each_other():
 def test_only_one_room_knows_the_simulators_and_pure_rooms_know_no_files():
     for path in FILES:
         names = imported(path)
-        if room(path) != "envs":
+        if room(path) != "tasks":
             assert not {"gymnasium", "mujoco"} & names, path
         if room(path) != "pools":
             assert "envpool" not in names, path
+        if room(path) != "tuning":
+            assert "optuna" not in names, path
         if room(path) in PURE:
             assert not {"os", "pathlib", "json", "time", "random"} & names, path
 

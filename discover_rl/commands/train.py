@@ -51,7 +51,7 @@ def train(
     """
     from discover_rl import api, display, observers
 
-    overrides = dict(_pair(text) for text in settings or [])
+    overrides = dict(pair("--set", text) for text in settings or [])
     folder = out if out is not None else api.default_out(task, algorithm, strategy)
     listening = [None, *observers.chosen(folder, tensorboard, wandb)]  # None is the terminal
     results = api.launch(
@@ -62,8 +62,9 @@ def train(
         raise typer.Exit(FAILED)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(option: str, text: str) -> tuple[str, str]:
+    """NAME=VALUE, taken apart."""
     name, equals, value = text.partition("=")
     if not equals or not name or not value:
-        raise UserError(f"--set takes NAME=VALUE, not {text!r}.")
+        raise UserError(f"{option} takes NAME=VALUE, not {text!r}.")
     return name.strip(), value.strip()

@@ -16,7 +16,7 @@ from discover_rl import checkpoint, config, machine, replay, store, tasks
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run
 from discover_rl.jobs import PATIENCE, Job
-from discover_rl.study import Study
+from discover_rl.studies import Study
 from discover_rl.types import UserError
 
 FILE, DESKS = "cohorts.json", "cohorts"

@@ -108,7 +108,7 @@ class Study:
 
 def shipped() -> dict[str, Any]:
     """The studies that come with the package, by name."""
-    folder = resources.files("discover_rl") / "studies"
+    folder = resources.files("discover_rl.studies")
     found = [file for file in folder.iterdir() if file.name.endswith(".toml")]
     return {file.name.removesuffix(".toml"): file for file in sorted(found, key=lambda it: it.name)}
 
