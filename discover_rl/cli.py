@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from discover_rl._version import __version__
-from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, train, tune
+from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, study, train, tune
 from discover_rl.types import Stopped, UserError
 
 app = typer.Typer(
@@ -25,6 +25,8 @@ app.command()(train.train)
 app.command()(tune.tune)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
+for command in (study.run, study.status, study.export):
+    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)

@@ -15,7 +15,7 @@ PACKAGES = ("jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "box2d")
 HERE = Path(__file__).parent
 # Rooms that cannot move a result: a change there must not keep a run from being resumed.
 BYSTANDERS = (
-    *("__init__", "__main__", "api", "cli", "commands", "display", "observers"),
+    *("__init__", "__main__", "api", "cli", "commands", "display", "board", "observers"),
     *("config", "machine", "policy", "results", "training", "jobs", "engines"),
     *("studies", "tuning"),
     *("provenance", "store", "checkpoint"),

@@ -82,12 +82,18 @@ def _together(
         if event == "stepped":
             steps[number] = details[0]
             observer.stepped(min(steps))
-        elif event not in ("started", "finished"):
+        elif event not in ("started", "finished", "ended"):
             getattr(observer, event)(*details)
 
     observer.started(everyone, min(steps))
-    places = {"cpu": processes}
-    outcomes = local.run(parts, hear, stopping, checkpoint_seconds, places, halt=True)
+    outcomes = local.run(
+        parts,
+        hear,
+        stopping,
+        places={"cpu": processes},
+        checkpoint_seconds=checkpoint_seconds,
+        halt=True,
+    )
     errors = [error for error in outcomes if error is not None]
     for error in errors:  # what went wrong comes before what was asked for
         if not isinstance(error, Stopped):

@@ -22,7 +22,7 @@ ORDER = [
     ["training"],
     ["studies"],
     ["display"],
-    ["api"],
+    ["board", "api"],
     ["tuning"],
     ["commands"],
     ["cli"],

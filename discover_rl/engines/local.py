@@ -33,9 +33,10 @@ def run(
     jobs: Sequence[Job],
     hear: Hear,
     stopping: Callable[[], bool],
-    checkpoint_seconds: float,
-    places: Mapping[str, int],
     patience: float = desks.PATIENCE,
+    *,
+    places: Mapping[str, int],
+    checkpoint_seconds: float = desks.CHECKPOINT_SECONDS,
     halt: bool = False,
 ) -> list[Outcome]:
     """Train these cohorts; so many at a time as there are places, "cpu" and "gpu". With `halt`, one
@@ -75,6 +76,7 @@ def run(
                     del working[pipe]
                     if process.exitcode and outcomes[number] is None:
                         outcomes[number] = ChildProcessError(_obituary(process.exitcode))
+                    hear(number, "ended", (outcomes[number],))
                     continue
                 if event == "raised":
                     outcomes[number] = details[0]
