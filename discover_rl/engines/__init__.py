@@ -16,8 +16,8 @@ from discover_rl.jobs import Job
 from discover_rl.types import UserError
 
 Hear = Callable[[int, str, tuple[Any, ...]], None]
-"""Is told the job's number, an observer's method and what to call it with; at last "ended", and what
-became of it."""
+"""Is told the job's number, an observer's method and what to call it with; at last "ended", with
+what became of it."""
 Outcome = Exception | None
 
 
