@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from discover_rl._version import __version__
-from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, train
+from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, theory, train
 from discover_rl.types import Stopped, UserError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
+app.command()(theory.theory)
 
 
 @app.callback(invoke_without_command=True)

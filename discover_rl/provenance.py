@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 # Rooms that cannot move a result: a change there must not keep a run from being resumed.
 BYSTANDERS = (
     *("__init__", "__main__", "api", "cli", "commands", "display", "observers"),
-    *("config", "machine", "policy", "results", "training", "workers"),
+    *("config", "machine", "policy", "results", "stats", "theory", "training", "workers"),
     *("provenance", "store", "checkpoint"),
 )
 

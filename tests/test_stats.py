@@ -1,6 +1,6 @@
 """Statistics: closed forms, definitions that others share, and how often intervals are right."""
 
-import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -93,14 +93,19 @@ def test_intervals_agree_with_the_normal_ones_where_runs_are_many():
     assert got.high == pytest.approx(x.mean() + 1.96 * error, abs=0.1 * error)
 
 
-@pytest.mark.parametrize(("statistic", "share"), [(np.average, 0.915), (stats.iqm, 0.934)])
+@pytest.mark.parametrize(("statistic", "share"), [(np.average, 0.906), (stats.iqm, 0.936)])
 def test_how_often_an_interval_of_ten_runs_covers_the_truth(statistic, share):
-    """What the docstring says, within three standard errors of 500 cases: 0.035."""
+    """What the docstring says, by 10,000 cases; here within three standard errors of 1,000.
+
+    For the mean it can be told beforehand: means of resamples are nearly normal, with the deviation
+    of scores over √10, by n and not n − 1. So the interval is ±1.96 √0.9 of what Student's t with 9
+    degrees of freedom is about, which holds in 90 % of cases.
+    """
     covered = 0
-    for case in normal(500, 10, seed=3):
-        low, high = stats.bootstrap(case, statistic, QUICK)[1:]
+    for seed, case in enumerate(normal(1000, 10, seed=3)):  # the same draws would err alike
+        low, high = stats.bootstrap(case, statistic, QUICK._replace(seed=seed))[1:]
         covered += low <= 0 <= high
-    assert covered / 500 == pytest.approx(share, abs=0.035)
+    assert covered / 1000 == pytest.approx(share, abs=3 * (share * (1 - share) / 1000) ** 0.5)
 
 
 def test_runs_are_drawn_within_their_task():
@@ -112,8 +117,8 @@ def test_runs_are_drawn_within_their_task():
 def test_tasks_weigh_the_same_whatever_their_number_of_runs():
     full = {"a": [1.0, 3.0], "b": [10.0, 20.0, 30.0, 40.0]}
     assert stats.bootstrap(full, np.average, QUICK).value == pytest.approx((2 + 25) / 2)
-    # For the IQM, one run of six is cut off at either end, 1/6 of the weight. 1 and 3 have 1/4 each,
-    # the others 1/8: left are 1 with 1/12, 3 with 1/4, 10 and 20 with 1/8, 30 with 1/12.
+    # For the IQM, one run of six is cut off at either end: 1/6 of the weight. 1 and 3 have 1/4
+    # each, the others 1/8: left are 1 with 1/12, 3 with 1/4, 10 and 20 with 1/8, 30 with 1/12.
     left = 1 / 12 + 3 / 4 + (10 + 20) / 8 + 30 / 12
     assert stats.bootstrap(full, stats.iqm, QUICK).value == pytest.approx(left / (2 / 3))
 
@@ -138,17 +143,12 @@ def test_curves_are_resampled_as_wholes_and_block_by_block(monkeypatch):
 
 
 def test_a_long_curve_takes_little_memory():
-    import tracemalloc
-
     curves = normal(10, 1001)
     tracemalloc.start()
-    began = time.process_time()
     stats.bootstrap(curves)
-    took = time.process_time() - began
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 100e6  # of 160 MB for all resamples at once, before they are sorted
-    assert took < 20  # a second on a quiet core; only a loop over points would take this long
+    assert peak < 100e6  # all resamples at once take 160 MB, before they are sorted
 
 
 def test_a_difference_is_of_independent_runs():
@@ -200,12 +200,13 @@ def test_bold_is_for_what_beats_all_others():
     assert stats.bold({"a": a}) is None
 
 
-@pytest.mark.parametrize(("entries", "most"), [(2, 0.047), (4, 0.006)])
+@pytest.mark.parametrize(("entries", "most"), [(2, 0.045), (4, 0.006)])
 def test_how_often_one_of_equals_is_bold(entries, most):
     """What the docstring says, within three standard errors of 300 rows."""
     rows = normal(300, entries, 10, seed=4)
     bold = sum(
-        stats.bold(dict(zip("abcd", row, strict=False)), how=QUICK) is not None for row in rows
+        stats.bold(dict(enumerate(row)), how=QUICK._replace(seed=seed)) is not None
+        for seed, row in enumerate(rows)
     )
     assert bold / 300 <= most + 3 * (most * (1 - most) / 300) ** 0.5
 
@@ -277,9 +278,11 @@ def test_what_is_not_finite_is_refused(bad):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: stats.bootstrap([]), "There are no scores: give one per run."),
-        (lambda: stats.bootstrap({"a": []}), "There are no scores of a: give one per run."),
-        (lambda: stats.bootstrap({}), "There are no scores: give those of one task at least."),
+        (lambda: stats.bootstrap([]), "Give scores: one number per run, and one run at least."),
+        (lambda: stats.bootstrap({"a": []}), "Give scores of a: one number per run"),
+        (lambda: stats.profile([[1, 2]], [0]), "Give scores: one number per run"),
+        (lambda: stats.improvement([1, 2], [[1, 2]]), "Give scores: one number per run"),
+        (lambda: stats.bootstrap({}), "Give scores of one task at least."),
         (
             lambda: stats.difference({"a": [1], "b": [1]}, {"a": [1], "c": [1]}),
             "Only scores of the same tasks compare; one side alone has b, c.",
