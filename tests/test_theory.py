@@ -91,6 +91,25 @@ def test_values_grow_and_the_policy_found_is_optimal():
             assert [i for i, q in enumerate(row) if q == max(row)] == [0], name
 
 
+def test_what_a_state_says_is_followed_and_ties_are_drawn():
+    table = theory.Table(theory.drift(4))
+    table.q[1], table.errors[1] = [0.0, 0.5, 0.2], [0.1, 0.0, 0.3]
+    table.errors[2] = [0.2, 0.0, 0.2]
+    shares = {}
+    for name in ("random", "epsilon", "local"):
+        draws = iter(np.random.default_rng(2).random(50_000).tolist())
+        choose = theory.STRATEGIES[name](table, draws)
+        for state in (0, 1, 2):
+            chosen = [choose(state) for _ in range(5000)]
+            shares[name, state] = np.bincount(chosen, minlength=3) / 5000
+    third = [1 / 3] * 3
+    expected = {(name, state): third for name in ("random", "epsilon") for state in (0, 1, 2)}
+    expected["epsilon", 1] = [0.1 / 3, 0.9 + 0.1 / 3, 0.1 / 3]
+    expected |= {("local", 0): third, ("local", 1): [0, 0, 1], ("local", 2): [0.5, 0, 0.5]}
+    for cell, share in expected.items():
+        np.testing.assert_allclose(shares[cell], share, atol=0.025, err_msg=str(cell))
+
+
 def test_directed_by_hand():
     """A chain of three states. At state 0 both actions are new: back, on; or on at once, and back
     later, as it is the nearest that is new when the walker is next there. At state 1 both are new,
