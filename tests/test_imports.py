@@ -10,6 +10,7 @@ HERE = Path(discover_rl.__file__).parent
 ORDER = [
     ["_version", "types"],
     ["interfaces", "hyper", "networks", "equations", "replay", "running", "provenance", "machine"],
+    ["stats", "theory"],
     ["keys", "trees", "parcels", "packing", "programs", "watch"],
     ["policy", "algorithms", "strategies", "sequels", "tasks"],
     ["agent", "config", "envs", "store"],
@@ -41,6 +42,8 @@ PURE = [
     "watch",
     "sequels",
     "agent",
+    "stats",
+    "theory",
 ]
 
 
