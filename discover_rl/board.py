@@ -15,11 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from discover_rl.display import console, say
-from discover_rl.engines import Outcome
+from discover_rl.engines import Outcome, places
 from discover_rl.jobs import Job
 from discover_rl.store import Taken
 from discover_rl.studies import Study
 from discover_rl.studies.campaign import Board
+from discover_rl.studies.estimate import Cost, hours, peak
 from discover_rl.studies.progress import STATES, Standing, counts
 from discover_rl.types import Stopped
 
@@ -160,6 +161,57 @@ def show_standings(study: Study, found: Sequence[Standing]) -> None:
         say(f"  … and {len(failed) - ROWS:,} more that failed")
     words = ", ".join(f"{number:,} {state}" for state, number in counts(found).items())
     say(f"{len(found):,} runs: {words}; {_share(study, found):.1%} of all steps.")
+
+
+def show_plan(
+    study: Study, cohorts: Sequence[Job], left: Sequence[Job], found: Sequence[Cost]
+) -> None:
+    """What a study comes to; `left` are the cohorts to be trained, `found` what they cost."""
+    say(f"{study.name}: {study.about}" if study.about else study.name)
+    table = Table(box=None, padding=(0, 1))
+    for name in ("algorithm + strategy", "tasks", "cohorts", "lanes", "memory each", "hours"):
+        table.add_column(name, justify="left" if name.startswith("algorithm") else "right")
+    pairs: dict[str, list[int]] = {}
+    for i, job in enumerate(left):
+        run = job.runs[0]
+        pairs.setdefault(f"{run.algorithm} + {run.strategy}", []).append(i)
+    for kind, members in pairs.items():
+        jobs, costs = [left[i] for i in members], [found[i] for i in members]
+        lanes = sorted({len(job.runs) for job in jobs})
+        seconds = [it.seconds for it in costs]
+        known = None if None in seconds else sum(it or 0.0 for it in seconds) / 3600
+        table.add_row(
+            kind,
+            str(len({job.runs[0].task for job in jobs})),
+            str(len(jobs)),
+            "–".join(map(str, dict.fromkeys((lanes[0], lanes[-1])))),
+            size(max(it.memory for it in costs)),
+            "?" if known is None else f"{known:,.2f}",
+        )
+    if left:
+        console.print(table)
+    runs, todo = (sum(len(job.runs) for job in it) for it in (cohorts, left))
+    memory, disk = peak(left, found)
+    say(
+        f"{runs:,} runs of {study.steps:,} steps in {len(cohorts):,} cohorts; "
+        f"{todo:,} of them in cohorts that are not done."
+    )
+    say(f"At most {size(memory)} of memory and {size(disk)} of disk at a time.")
+    total = hours(left, found)
+    if total is None:
+        say("How long it takes is not known; without --no-measure it is measured.")
+    else:
+        kinds = {job.place for job in left}
+        many = sum(most for place, most in places().items() if place in kinds)
+        say(f"About {duration(3600 * total)} on this machine, {many} cohorts at once.")
+
+
+def size(number: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
 
 
 def _share(study: Study, found: Sequence[Standing]) -> float:

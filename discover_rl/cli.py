@@ -25,7 +25,7 @@ app.command()(train.train)
 app.command()(tune.tune)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
-for command in (study.run, study.status, study.export, theory.theory):
+for command in (study.plan, study.run, study.status, study.export, theory.theory):
     app.command()(command)
 
 

@@ -115,3 +115,8 @@ def raised(error: Exception) -> str:
     """What an environment said when it crashed."""
     said = " ".join(str(error).split())
     return f"the environment raised {type(error).__name__}" + (f": {said}" if said else "")
+
+
+def limit(task: str) -> int | None:
+    """After how many steps an episode is cut; None if never."""
+    return gymnasium.spec(task).max_episode_steps

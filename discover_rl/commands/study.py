@@ -1,4 +1,4 @@
-"""`discover run`, `status` and `export`: studies."""
+"""`discover plan`, `run`, `status` and `export`: studies."""
 
 from __future__ import annotations
 
@@ -16,6 +16,33 @@ Name = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="Folder of its results.", show_default="results/STUDY")
 ]
+
+
+def plan(
+    study: Name,
+    out: Out = None,
+    measure: Annotated[
+        bool, typer.Option(help="Measure what is not known of this machine yet, for a moment.")
+    ] = True,
+) -> None:
+    """What a study comes to: runs, cohorts, memory, disk, and hours on this machine.
+
+    Trains nothing of it. What is not known of this machine is measured, which takes some ten
+    seconds for every algorithm × strategy the first time.
+    """
+    from discover_rl import board, studies
+    from discover_rl.display import say
+    from discover_rl.studies import estimate, progress
+    from discover_rl.studies import plan as plans
+
+    declared = studies.load(study)
+    folder = out or declared.out
+    cohorts = plans.proposed(declared, folder)
+    over = {it.name for it in progress.standings(declared, folder) if it.state == "done"}
+    left = [job for job in cohorts if any(run.name not in over for run in job.runs)]
+    tell = (lambda what: say(f"measuring {what} …")) if measure else None
+    found = estimate.costs(left, estimate.Paces(), tell)
+    board.show_plan(declared, cohorts, left, found)
 
 
 def run(

@@ -70,16 +70,15 @@ def lane_bytes(run: Run) -> int:
 
 
 def divided(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs as cohorts for this machine: none larger than pays or fits, and one for every core."""
-    groups, sizes = config.cohorts(runs), {}
-    parts = []
+    """Runs as cohorts for this machine: none larger than pays or fits, and enough for its cores."""
+    groups, parts, fitting = config.cohorts(runs), [], {}
     for lanes in groups:
-        place, task = place_of(lanes[0]), lanes[0].task
-        most = LANES[place]
-        if place == "gpu":
-            size = sizes.setdefault(task, lane_bytes(lanes[0]))
-            most = max(1, min(most, int(MEMORY_SHARE * machine.gpu_memory() / size)))
-        shares = math.ceil(len(lanes) / most)
+        place = place_of(lanes[0])
+        kind = lanes[0].task, place, getattr(lanes[0].hyper, "replay_size", 0)
+        if kind not in fitting:
+            there = machine.gpu_memory() if place == "gpu" else machine.memory() / machine.cores()
+            fitting[kind] = int(MEMORY_SHARE * there / lane_bytes(lanes[0]))
+        shares = math.ceil(len(lanes) / max(1, min(LANES[place], fitting[kind])))
         if place == "cpu":
             shares = max(shares, math.ceil(machine.cores() / len(groups)))
         shares = min(shares, len(lanes))
