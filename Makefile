@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 PEERS := .venv-peers/ready
 # Tests compile without trying hard, but for these, which see the programs that users run.
-AS_SHIPPED := tests/test_learning.py tests/test_training.py tests/test_kill.py
+AS_SHIPPED := tests/test_learning.py tests/test_training.py tests/test_kill.py tests/test_study_kill.py
 
 .PHONY: demo test slow lint types check bench clean
 

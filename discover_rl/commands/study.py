@@ -59,6 +59,9 @@ def run(
     processes: Annotated[
         int, typer.Option(min=0, help="Cohorts at once; 0: as many as pay.", metavar="<int>")
     ] = 0,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0, help="Time between checkpoints.", metavar="SECONDS")
+    ] = 60.0,
     retry: Annotated[bool, typer.Option("--retry", help="Do runs that failed once more.")] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write event files into the runs' folders.")
@@ -80,7 +83,7 @@ def run(
 
     part, declared = _shard(shard), studies.load(study)
     folder = out or declared.out
-    train = engines.choose(engine, address, processes)
+    train = engines.choose(engine, address, processes, checkpoint_seconds)
     cohorts = campaign.prepare(declared, folder, retry)
     until = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     everyone = observers.Several(observers.chosen(folder, tensorboard, wandb))

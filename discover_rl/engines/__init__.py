@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from discover_rl import machine
-from discover_rl.jobs import Job
+from discover_rl.jobs import CHECKPOINT_SECONDS, Job
 from discover_rl.types import UserError
 
 Hear = Callable[[int, str, tuple[Any, ...]], None]
@@ -22,20 +22,27 @@ Outcome = Exception | None
 
 
 def choose(
-    name: str, address: str | None = None, processes: int = 0
+    name: str,
+    address: str | None = None,
+    processes: int = 0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Callable[[Sequence[Job], Hear, Callable[[], bool], float], list[Outcome]]:
     """The engine of this name; it trains so many cohorts at once; 0: as many as pay."""
     if name == "ray":
         from discover_rl.engines import ray
 
-        return functools.partial(ray.run, address=address, processes=processes)
+        return functools.partial(
+            ray.run, address=address, processes=processes, checkpoint_seconds=checkpoint_seconds
+        )
     if name != "local":
         raise UserError(f"There is no engine {name}. There are local and ray.")
     if address:
         raise UserError("--address is for --engine ray.")
     from discover_rl.engines import local
 
-    return functools.partial(local.run, places=places(processes))
+    return functools.partial(
+        local.run, places=places(processes), checkpoint_seconds=checkpoint_seconds
+    )
 
 
 def places(processes: int = 0) -> dict[str, int]:

@@ -253,7 +253,8 @@ def _check_names(
             if name in grid:
                 raise UserError(f"{where}: {name} is in [grid] and in an [[arm]]; take one out.")
     for name in {name for skip in skips for name in skip}:
-        _known(where, "[[skip]]", name, ["name", *grid, *(it for arm in arms for it in arm)])
+        said = dict.fromkeys(["name", *grid, *(it for arm in arms for it in arm)])
+        _known(where, "[[skip]]", name, said)
     members = {"algorithm": config.ALGORITHMS, "strategy": config.STRATEGIES}
     for axis, known in members.items():
         for word in [*_list(grid.get(axis, [])), *(arm[axis] for arm in arms if axis in arm)]:

@@ -1,0 +1,166 @@
+"""What a study declares, and what is said of one that is wrong."""
+
+import pytest
+
+from discover_rl import config, studies
+from discover_rl.types import UserError
+
+# Twelve tasks, ten seeds; on-policy five strategies, off-policy six, and Meta with DDPG; four tasks
+# in the ablations, with six values of λ, or the whole and three components taken away.
+PAPER = {
+    "paper-a2c": 12 * 5 * 10,
+    "paper-ppo": 12 * 5 * 10,
+    "paper-ddpg": 12 * 7 * 10,
+    "paper-sac": 12 * 6 * 10,
+    "paper-td3": 12 * 6 * 10,
+    "ablation-lambda-ppo": 4 * 6 * 10,
+    "ablation-lambda-td3": 4 * 6 * 10,
+    "ablation-components": 4 * 4 * 10,
+    "delayed-reward": 4 * 2 * 2 * 10,
+}
+SMALL = """
+about = "small"
+steps = 240
+seeds = 2
+
+[set]
+gamma = 0.9
+
+[grid]
+task = "Pendulum-v1"
+algorithm = "td3"
+strategy = ["none", "discover"]
+"""
+
+
+def declared(text: str) -> studies.Study:
+    return studies.declared(text, "mine", "mine.toml")
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_studies_have_the_papers_runs(name):
+    study = studies.load(name)
+    runs = study.runs
+    assert len(runs) == len(set(study.names)) == PAPER[name]
+    assert [run.name for run in runs] == study.names
+    for run in runs:
+        assert (run.steps, run.eval.every, run.eval.episodes) == (1_000_000, 1_000, 10)
+
+
+def test_there_are_no_other_studies_but_a_small_one():
+    assert set(studies.shipped()) == {*PAPER, "smoke"}
+    assert studies.load("smoke").steps <= 10_000
+
+
+def test_ablations_change_what_they_say():
+    lams = {run.strategy_hyper.lam for run in studies.load("ablation-lambda-ppo").runs}
+    assert lams == {0.0, 0.1, 0.3, 0.6, 0.9, 1.0}
+    switches = ("delayed", "target_network", "target_smoothing")
+    cells = studies.load("ablation-components").cells
+    arms = {c.arm: [getattr(c.runs[0].strategy_hyper, it) for it in switches] for c in cells}
+    assert arms["complete"] == [True, True, True]
+    assert arms["without-dpu"] == [False, True, True]
+    assert arms["without-tn"] == [True, False, True]
+    assert arms["without-tsr"] == [True, True, False]
+    delays = studies.load("delayed-reward").cells
+    assert {(c.algorithm, c.strategy) for c in delays} == {
+        *(("ppo", "none"), ("ppo", "discover"), ("td3", "gaussian"), ("td3", "discover"))
+    }
+    assert {c.runs[0].env.reward_delay for c in delays} == {1, 2, 5, 10}
+
+
+def test_a_grid_is_every_combination_and_names_tell_them_apart():
+    study = declared(SMALL + 'batch_size = [8, 16]\n"eval.every" = 60\n')
+    assert study.names == [
+        f"Pendulum-v1/td3/{strategy}/batch_size={size}/seed-{seed}"
+        for strategy in ("none", "discover")
+        for size in (8, 16)
+        for seed in (0, 1)
+    ]
+    assert [run.hyper.batch_size for run in study.runs] == [8, 8, 16, 16] * 2
+    assert {run.hyper.gamma for run in study.runs} == {0.9}
+    assert {run.eval.every for run in study.runs} == {60}
+    assert study.cells[1].varied == {"batch_size": 16}
+
+
+def test_what_varies_only_in_floats_and_seeds_is_one_cohort():
+    study = declared(SMALL.replace('"none", ', "") + '"strategy.lam" = [0.1, 0.2, 0.3]\n')
+    assert [len(lanes) for lanes in config.cohorts(study.runs)] == [6]
+
+
+def test_arms_differ_in_several_things_and_skips_leave_out():
+    text = (
+        SMALL.replace('strategy = ["none", "discover"]', "")
+        + """
+[[arm]]
+name = "loud"
+strategy = "gaussian"
+"strategy.sigma" = 0.5
+
+[[arm]]
+strategy = "discover"
+
+[[skip]]
+task = ["Pendulum-v1", "Hopper-v5"]
+name = "loud"
+"strategy.sigma" = 0.1
+"""
+    )
+    assert [cell.name for cell in declared(text).cells] == [
+        *("Pendulum-v1/td3/loud", "Pendulum-v1/td3/discover")
+    ]
+    assert declared(text).cells[0].runs[0].strategy_hyper.sigma == 0.5
+    left = declared(text.replace('"strategy.sigma" = 0.1\n', ""))
+    assert [cell.arm for cell in left.cells] == ["discover"]
+
+
+def test_a_task_of_the_users_own_makes_no_folders_of_its_own():
+    (name, _) = declared(SMALL.replace("Pendulum-v1", "a.b:x/Y-v0").replace('"none", ', "")).names
+    assert name == "a.b-x-Y-v0/td3/discover/seed-0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps", "stepps", r"mine.toml: There is no key stepps. Did you mean steps\?"),
+        ("[grid]", "[grd]", r"mine.toml: There is no key grd. Did you mean grid\?"),
+        ("strategy =", "strateg =", r"mine.toml: There is no key strateg. Did you mean strategy"),
+        ("gamma", "gama", r"mine.toml, .*: There is no setting gama. Did you mean gamma\?"),
+        ('"td3"', '"td4"', r"mine.toml, algorithm: There is no algorithm td4. Did you mean td3\?"),
+        ('"none"', '"meta"', r"mine.toml, .*: meta is for ddpg; td3 explores by"),
+        ('"none"', '"discover"', r"mine.toml, \[grid\]: strategy is a list without repetition"),
+        ("gamma = 0.9", "gamma = [0.8, 0.9]", "several values of gamma belong into .grid."),
+        ("gamma = 0.9", "gamma = 9.0", "mine.toml, .*: gamma must be"),
+        ("gamma = 0.9", 'task = "x"', "task belongs into .grid., not into .set."),
+        ("steps = 240", "steps = -1", "mine.toml: steps must be a whole number above 0, not -1"),
+        ("steps = 240", "", "mine.toml says nothing of steps"),
+        ("seeds = 2", "seeds = [1, 1]", "mine.toml: seeds must be how many"),
+        ("seeds = 2", 'seeds = "two"', "mine.toml: seeds must be how many"),
+        ('task = "Pendulum-v1"', "", "mine.toml says nothing of task"),
+        ("steps = 240", "steps 240", "mine.toml is no TOML"),
+        ('"discover"]', '"discover"]\nstrategy.lam = 0.1', 'wants quotes: "strategy.lam"'),
+        ("[set]", "[[set]]", "set is a table, under .set."),
+        ("[set]", "[[arm]]\nalgorithm = 'td3'\n[set]", "algorithm is in .grid. and in an ..arm.."),
+        ("[set]", "[[skip]]\ntak = 'x'\n[set]", r"\[\[skip\]\]: There is no key tak"),
+        ("[set]", "[[skip]]\nalgorithm = 'td3'\n[set]", "leaves nothing to run"),
+        ("[set]", "[[arm]]\ntau = 0.1\n[[arm]]\ntau = 0.2\n[set]", "give every ..arm.. a name"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_the_file_the_key_and_the_right_name(old, new, message):
+    assert old in SMALL
+    with pytest.raises(UserError, match=message) as error:
+        _ = declared(SMALL.replace(old, new, 1)).runs
+    assert "\n" not in str(error.value)
+
+
+def test_studies_are_found_by_name_and_by_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(SMALL)
+    study = studies.load(str(path))
+    assert (study.name, study.about, study.out.as_posix()) == ("mine", "small", "results/mine")
+    with pytest.raises(UserError, match=r"There is no study paper-td. Did you mean paper-td3\?"):
+        studies.load("paper-td")
+    with pytest.raises(UserError, match="cannot be read"):
+        studies.load(str(tmp_path / "yours.toml"))
+    with pytest.raises(UserError, match=r"no study xyz\. A file of your own ends in \.toml"):
+        studies.load("xyz")
