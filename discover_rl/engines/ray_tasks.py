@@ -81,7 +81,8 @@ class Line:
         ray = needed()
         try:
             told = self._post.tell.remote(self._ticket, [*self._step, *messages])
-            self._stop = ray.get(told)
+            # Not ray.get: whoever waits by that gives its place away for so long.
+            self._stop = told.future().result()
         except ray.exceptions.RayError:  # nobody listens any more
             os._exit(1)
         self._step, self._asked = [], time.monotonic()
