@@ -146,9 +146,10 @@ def _died(error: Exception, step: int, stopped: bool) -> Exception:
 
 
 def _brief(error: Exception) -> str:
-    """What an error says first; Ray's go on for long."""
-    lines = str(error).strip().splitlines()
-    return lines[0].strip().rstrip(".") if lines else type(error).__name__
+    """What an error says first, or after a traceback; Ray's go on for long."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    chosen = lines[-1 if any(line.startswith("Traceback") for line in lines) else 0]
+    return chosen.strip().rstrip(".")
 
 
 @contextlib.contextmanager
