@@ -101,6 +101,8 @@ def test_only_one_room_knows_the_simulators_and_pure_rooms_know_no_files():
             assert "envpool" not in names, path
         if room(path) != "tuning":
             assert "optuna" not in names, path
+        if room(path) != "engines":
+            assert "ray" not in names, path
         if room(path) in PURE:
             assert not {"os", "pathlib", "json", "time", "random"} & names, path
 
