@@ -50,7 +50,8 @@ def list_(
         str | None, typer.Argument(help="An algorithm or strategy: its settings.")
     ] = None,
 ) -> None:
-    """The algorithms and strategies there are; with a name, its settings and their defaults."""
+    """The algorithms, strategies and studies there are; with a name, its settings and defaults."""
+    from discover_rl import studies
     from discover_rl.algorithms import ALGORITHMS
     from discover_rl.strategies import STRATEGIES
 
@@ -63,6 +64,9 @@ def list_(
             typer.echo(f"  {member:<10} {sentence}")
     for line in _matrix():
         typer.echo(line)
+    typer.echo("studies")
+    for known in studies.shipped():
+        typer.echo(f"  {known:<20} {studies.load(known).about}")
     typer.echo("`discover list NAME` shows the settings.")
 
 
