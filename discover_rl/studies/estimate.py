@@ -54,10 +54,10 @@ class Paces:
         except (OSError, ValueError):
             self._known = {}
 
-    def get(self, name: str, measure: Callable[[], float] | None) -> float | None:
+    def get(self, name: str, measure: Callable[[], dict[str, float]] | None) -> float | None:
         """What is known, or else what is measured now; None if nothing may be measured."""
         if name not in self._known and measure is not None:
-            self._known[name] = measure()
+            self._known |= measure()
             store.write(self._path, json.dumps(self._known, indent=1).encode())
         return self._known.get(name)
 
@@ -117,15 +117,15 @@ def _cost(
         return paces.get(f"step of {task}", measure)
 
     measure = functools.partial(_measured, like, measuring) if measuring else None
-    learning = paces.get(_kind(like), measure)
+    learning, start = paces.get(_kind(like), measure), paces.get(f"start of {_kind(like)}", None)
     here, there = physics(run.task), physics(like.runs[0].task)
-    if learning is None or here is None or there is None:
+    if learning is None or start is None or here is None or there is None:
         return Cost(lanes * size, disk, kept, None)
     threads = max(1, machine.cores() - 2) if run.env.engine == "envpool" else 1
     training = lanes * run.steps * max(learning + (here - there) / threads, here / threads)
     episodes = evaluations * run.eval.episodes * lanes
     evaluating = episodes * min(_limit(run.task), run.eval.max_steps) * ACTING * here / threads
-    return Cost(lanes * size, disk, kept, training + evaluating)
+    return Cost(lanes * size, disk, kept, start + training + evaluating)
 
 
 def _kind(job: Job) -> str:
@@ -137,8 +137,9 @@ def _kind(job: Job) -> str:
     return f"{run.algorithm} + {run.strategy}, {len(job.runs)} lanes, {' '.join(sizes)}, {how}"
 
 
-def _measured(job: Job, measuring: Callable[[str], None]) -> float:
-    """Seconds per step and lane of a cohort like this one, beside as many as would be."""
+def _measured(job: Job, measuring: Callable[[str], None]) -> dict[str, float]:
+    """Seconds per step and lane of a cohort like this one, beside as many as would be, and those
+    it takes to start, programs compiled."""
     run = job.runs[0]
     measuring(f"{run.algorithm} + {run.strategy} on {run.task}, {len(job.runs)} lanes")
     if run.algorithm in ON_POLICY:
@@ -161,16 +162,19 @@ def _measured(job: Job, measuring: Callable[[str], None]) -> float:
             out = Path(folder) / str(i)
             short = [replace(it, steps=end, hyper=hyper, eval=evaluation) for it in job.runs]
             copies.append(Job(short, out, out / "desk", job.place))
+        began = time.monotonic()
         outcomes = local.run(copies, hear, bool, places={job.place: at_once})
     for outcome in outcomes:
         if outcome is not None:
             raise outcome
     spans = [(it[0], it[-1]) for it in marks.values()]
     each = [(b[1] - a[1]) / (b[0] - a[0]) / len(job.runs) for a, b in spans]
-    return float(np.median(each))
+    pace = float(np.median(each))
+    before = [a[1] - began - a[0] * pace * len(job.runs) for a, _ in spans]
+    return {_kind(job): pace, f"start of {_kind(job)}": max(0.0, float(np.median(before)))}
 
 
-def _physics(task: str, measuring: Callable[[str], None]) -> float:
+def _physics(task: str, measuring: Callable[[str], None]) -> dict[str, float]:
     """Seconds per step of a task, actions drawn at random."""
     measuring(task)
     env = tasks.make(task)
@@ -184,7 +188,7 @@ def _physics(task: str, measuring: Callable[[str], None]) -> float:
             env.reset()
     took = time.perf_counter() - began
     env.close()
-    return took / STEPS
+    return {f"step of {task}": took / STEPS}
 
 
 def _limit(task: str) -> float:
