@@ -10,7 +10,17 @@ from typing import Annotated, NoReturn
 import typer
 
 from discover_rl._version import __version__
-from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, study, theory, train, tune
+from discover_rl.commands import (
+    FAILED,
+    INTERRUPTED,
+    USER_ERROR,
+    look,
+    study,
+    theory,
+    train,
+    tune,
+    visitation,
+)
 from discover_rl.types import Stopped, UserError
 
 app = typer.Typer(
@@ -25,7 +35,7 @@ app.command()(train.train)
 app.command()(tune.tune)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
-for command in (study.run, study.status, study.export, theory.theory):
+for command in (study.run, study.status, study.export, theory.theory, visitation.visitation):
     app.command()(command)
 
 

@@ -87,7 +87,7 @@ def _describe(name: str) -> None:
     import importlib
 
     from discover_rl.algorithms import ALGORITHMS
-    from discover_rl.config import Compute, Env, Eval
+    from discover_rl.config import SHARED
     from discover_rl.hyper import nearest
     from discover_rl.strategies import STRATEGIES
 
@@ -98,8 +98,7 @@ def _describe(name: str) -> None:
         raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")
     module = importlib.import_module(f"discover_rl.{room}.{name}")
     prefix = "strategy." if room == "strategies" else ""
-    shared = [("eval.", Eval), ("env.", Env), ("compute.", Compute)]
-    groups = [(prefix, module.Hyper)] + ([] if prefix else shared)
+    groups = [(prefix, module.Hyper), *([] if prefix else SHARED.items())]
     typer.echo(f"{name}: {rooms[room][name]}")
     for prefix, cls in groups:
         for field in dataclasses.fields(cls):
