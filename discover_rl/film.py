@@ -11,10 +11,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from discover_rl.envs import Trials
 from discover_rl.evaluate import Scores, evaluating, own_settings
 from discover_rl.policy import Policy
 from discover_rl.tasks import picture, pictures_per_second
@@ -34,7 +34,8 @@ def film(policy: Policy, task: str, path: Path, episodes: int) -> Scores:
     together = max(episodes, own_settings(policy, task).get("eval.episodes", EVALUATED))
     draft = path.with_name(path.name + ".tmp")
     with evaluating(policy, task, together, filmed=True) as (evaluator, lane):
-        envs = evaluator.trials.envs  # type: ignore[union-attr]
+        assert isinstance(evaluator.trials, Trials)  # EnvPool has no pictures
+        envs = evaluator.trials.envs
         reel = Reel(command, draft, pictures_per_second(envs[0]))
         scores = []
         try:
@@ -100,9 +101,10 @@ class Reel:
         words = [self.command, "-v", "error", "-y", *given, "-r", f"{self.rate:g}", "-i", "-"]
         words += ["-an", "-c:v", "libx264", *even, "-movflags", "+faststart", "-f", "mp4"]
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self._process = subprocess.Popen([*words, str(self.path)], **pipes)
-        return self._process
+        process = self._process = subprocess.Popen(
+            [*words, str(self.path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        return process
 
     def finish(self) -> None:
         """Wait until all of it is written."""

@@ -18,7 +18,7 @@ from discover_rl.types import Spec, UserError
 def make(task: str, reward_delay: int = 1, filmed: bool = False) -> gymnasium.Env:
     """The environment of this id; a UserError where there is none or it cannot be trained on."""
     module, colon, name = task.rpartition(":")
-    seen_as = {"render_mode": "rgb_array"} if filmed else {}
+    seen_as: dict[str, Any] = {"render_mode": "rgb_array"} if filmed else {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

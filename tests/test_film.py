@@ -195,6 +195,8 @@ NO_GL = "MuJoCo cannot render here: no EGL or OSMesa library works (Debian's lib
 
 @needs_no_osmesa
 def test_where_there_is_no_library_to_draw_with_it_says_so(refused, monkeypatch):
+    import mujoco  # noqa: F401 – which would notice, and be as the next test has it
+
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     assert refused("Hopper-v5").startswith(NO_GL)
 

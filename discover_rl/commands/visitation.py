@@ -98,7 +98,7 @@ def _spread(numbers: dict[str, float] | None) -> str:
 
 def _about(runs: Sequence[Visited], made: Map, seed: int, common: bool) -> dict[str, Any]:
     from discover_rl import visitation as room
-    from discover_rl.visitation.maps import ITERATIONS
+    from discover_rl.visitation import maps
 
     described = []
     for it, explained, pick in zip(runs, made.explained, made.picks, strict=True):
@@ -117,6 +117,6 @@ def _about(runs: Sequence[Visited], made: Map, seed: int, common: bool) -> dict[
                 },
             }
         )
-    tsne = {"perplexity": made.perplexity, "iterations": ITERATIONS, "metric": "euclidean"}
+    tsne = {"perplexity": made.perplexity, "iterations": maps.ITERATIONS, "metric": "euclidean"}
     settings = {"seed": seed, "common_axes": common, "axes": room.AXES, "cube": room.CUBE}
     return {"runs": described, "tsne": tsne, "settings": settings | {"splits": room.SPLITS}}

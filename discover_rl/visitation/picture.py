@@ -10,8 +10,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from discover_rl.visitation import STAGES, Visited, stage_of
-from discover_rl.visitation.maps import ITERATIONS, Density, Map, density, enclosing
+from discover_rl.visitation import STAGES, Visited, maps, stage_of
+from discover_rl.visitation.maps import Density, Map, density, enclosing
 
 COLOURS = ("Blues", "Oranges", "Greens", "Purples")  # the paper's; the last two: TD error
 SHARES = (0.95, 0.75, 0.5, 0.25)
@@ -77,9 +77,9 @@ def _caption(runs: Sequence[Visited], made: Map, common: bool) -> str:
     )
     return (
         f"{runs[0].run['task']}, thirds of steps {spans}. t-SNE of {drawn} states, perplexity "
-        f"{made.perplexity:.0f}, {ITERATIONS:,} iterations, after PCA:\n{axes}.\nShades enclose "
-        "25, 50, 75 and 95 % of the visits; grey: 99 % of both runs at all times. TD errors: last "
-        "critics, one scale for all."
+        f"{made.perplexity:.0f}, {maps.ITERATIONS:,} iterations, after PCA:\n{axes}.\nShades "
+        "enclose 25, 50, 75 and 95 % of the visits; grey: 99 % of both runs at all times. TD "
+        "errors: last critics, one scale for all."
     )
 
 
