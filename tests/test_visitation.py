@@ -127,7 +127,7 @@ def test_densities_have_a_mass_of_one_and_contours_enclose_their_shares():
     places = rng.normal(size=(4000, 2))
     grid = np.linspace(-5, 5, 120), np.linspace(-5, 5, 120)
     weights = np.where(places[:, 0] > 0, 3.0, 1.0)
-    found = maps.density(places, weights, grid)
+    found = maps.density(places, weights, grid, maps.bandwidth(places))
     cell = (grid[0][1] - grid[0][0]) ** 2
     assert found.density.sum() * cell == pytest.approx(1.0, abs=0.01)
     (level,) = maps.enclosing(found.density, (0.5,))
@@ -244,6 +244,7 @@ def test_the_command_writes_and_says_the_same_every_time(tmp_path, monkeypatch, 
     assert content["stages"].keys() == {*visitation.STAGES, "whole"}
     assert f"{whole['overlap']['between']['mean']:.2f}" in said
     assert "A: td3 + none, seed 0; B: td3 + gaussian, seed 1; Pendulum-v1, 540 states" in said
+    assert "…" not in said  # the table has room
     # Matplotlib writes text as outlines, each with a comment that has the words.
     drawn = left["visitation.svg"].decode()
     assert "60 + 60 states, perplexity 11, 20 iterations" in drawn

@@ -67,7 +67,7 @@ def sentences(runs: Sequence[Visited], made: Map, measured: dict[str, Any]) -> l
         f"coverage: share of the {measured['cubes']:,} cubes that A or B was ever in. overlap: "
         "Σ min(p, q) over cubes; A–A and B–B, of random halves of a run's episodes, are what "
         "no difference looks like. Brackets: 5 to 95 % of the splits.",
-        "Two seeds of the same run differ by more than two halves of one: compare those, too.",
+        "Two seeds of the same thing may differ by more than halves of one run: compare those, too.",
         f"Each on principal axes of its own, as in the paper's figure, A and B would overlap by "
         f"{apart:.2f}; 4 axes explain {made.explained[0]:.1%} of A and {made.explained[1]:.1%} "
         "of B.",
@@ -93,7 +93,8 @@ def _table(measured: dict[str, Any]) -> Table:
 def _spread(numbers: dict[str, float] | None) -> str:
     if numbers is None:
         return "one episode"
-    return f"{numbers['mean']:.2f} ({numbers['low']:.2f}–{numbers['high']:.2f})"
+    mean, low, high = (f"{numbers[it]:.2f}" for it in ("mean", "low", "high"))
+    return f"{mean} ({low.lstrip('0')}–{high.lstrip('0')})"  # so that 80 columns hold it
 
 
 def _about(runs: Sequence[Visited], made: Map, seed: int, common: bool) -> dict[str, Any]:

@@ -67,11 +67,14 @@ class Density(NamedTuple):
     mean: np.ndarray  # (y, x) of what each point weighs
 
 
+def bandwidth(places: np.ndarray) -> float:
+    """Scott's, one for both directions."""
+    return float(places.std(axis=0).mean() * len(places) ** (-1 / 6))
+
+
 def density(
-    places: np.ndarray, weights: np.ndarray, grid: tuple[np.ndarray, np.ndarray]
+    places: np.ndarray, weights: np.ndarray, grid: tuple[np.ndarray, np.ndarray], width: float
 ) -> Density:
-    """Scott's bandwidth, one for both axes."""
-    width = places.std(axis=0).mean() * len(places) ** (-1 / 6)
     x, y = (
         np.exp(-0.5 * ((line[:, None] - places[:, i]) / width) ** 2) for i, line in enumerate(grid)
     )

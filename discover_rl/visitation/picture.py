@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from discover_rl.visitation import STAGES, Visited, maps, stage_of
-from discover_rl.visitation.maps import Density, Map, density, enclosing
+from discover_rl.visitation.maps import Density, Map, bandwidth, density, enclosing
 
 COLOURS = ("Blues", "Oranges", "Greens", "Purples")  # the paper's; the last two: TD error
 SHARES = (0.95, 0.75, 0.5, 0.25)
@@ -24,10 +24,11 @@ Grid = tuple[np.ndarray, np.ndarray]
 def draw(runs: Sequence[Visited], made: Map, common: bool) -> dict[str, bytes]:
     """The figure's files by name."""
     everywhere = np.concatenate(made.places)
-    grid = _grid(everywhere)
-    outline = density(everywhere, np.ones(len(everywhere)), grid).density
+    width = bandwidth(everywhere)  # one for all, so that panels are alike in what they smooth
+    grid = _grid(everywhere, 3 * width)
+    outline = density(everywhere, np.ones(len(everywhere)), grid, width).density
     given = zip(runs, made.places, made.picks, strict=True)
-    fields = [_fields(run, places, picks, grid) for run, places, picks in given]
+    fields = [_fields(run, places, picks, grid, width) for run, places, picks in given]
     errors = np.linspace(*_range([field for each in fields for field in each]), 9)
     # Figure, not pyplot, which would keep it; a fixed salt and no date, so that the same numbers
     # give the same file.
@@ -41,7 +42,7 @@ def draw(runs: Sequence[Visited], made: Map, common: bool) -> dict[str, bytes]:
             axes.set(xticks=[], yticks=[], aspect="equal")
             if column > 1 and row == len(STAGES) - 1:
                 side = {"location": "bottom", "format": "%.2g", "aspect": 25, "pad": 0.02}
-                figure.colorbar(drawn, ax=panels[:, column], **side).ax.tick_params(labelsize=8)
+                figure.colorbar(drawn, ax=panels[:, column], ticks=errors[::2], **side)
         for axes, stage in zip(panels[:, 0], STAGES, strict=True):
             axes.set_ylabel(stage, fontsize=11)
         for column, axes in enumerate(panels[0]):
@@ -58,17 +59,18 @@ def draw(runs: Sequence[Visited], made: Map, common: bool) -> dict[str, bytes]:
 def _fill(axes: Any, grid: Grid, field: Density, shade: Any, errors: np.ndarray | None) -> Any:
     """Where the visits are or, on a scale of errors, what the error is where most of them are."""
     levels = enclosing(field.density, SHARES)
+    colours = shade(np.linspace(0.2, 0.95, len(levels if errors is None else errors) + 1))
     if errors is None:
-        colours = shade(np.linspace(0.25, 0.9, len(levels)))
-        return axes.contourf(*grid, field.density, [*levels, np.inf], colors=colours)
+        return axes.contourf(*grid, field.density, [*levels, np.inf], colors=colours[1:])
     shown = np.ma.masked_where(field.density < levels[0], field.mean)
-    return axes.contourf(*grid, shown, errors, cmap=shade, extend="both")
+    return axes.contourf(*grid, shown, errors, colors=colours, extend="both")
 
 
 def _caption(runs: Sequence[Visited], made: Map, common: bool) -> str:
     drawn = " + ".join(f"{len(picks):,}" for picks in made.picks)
     share = " and ".join(f"{explained:.1%}" for explained in made.explained)
-    spans = ", ".join(f"{it.first:,} to {it.first + len(it.visits.obs):,}" for it in runs)
+    spans = [f"{it.first:,} to {it.first + len(it.visits.obs):,}" for it in runs]
+    steps = " and of ".join(dict.fromkeys(spans))
     axes = (
         f"the same axes for both runs (they explain {share})"
         if common
@@ -76,25 +78,28 @@ def _caption(runs: Sequence[Visited], made: Map, common: bool) -> str:
         "the same state in both"
     )
     return (
-        f"{runs[0].run['task']}, thirds of steps {spans}. t-SNE of {drawn} states, perplexity "
+        f"{runs[0].run['task']}, thirds of steps {steps}. t-SNE of {drawn} states, perplexity "
         f"{made.perplexity:.0f}, {maps.ITERATIONS:,} iterations, after PCA:\n{axes}.\nShades "
         "enclose 25, 50, 75 and 95 % of the visits; grey: 99 % of both runs at all times. TD "
         "errors: last critics, one scale for all."
     )
 
 
-def _grid(places: np.ndarray) -> Grid:
-    """A square, with room for what kernels add."""
+def _grid(places: np.ndarray, margin: float) -> Grid:
+    """A square around them."""
     low, high = places.min(axis=0), places.max(axis=0)
-    reach = 0.56 * (high - low).max()
+    reach = (high - low).max() / 2 + margin
     x, y = np.linspace((low + high) / 2 - reach, (low + high) / 2 + reach, GRID).T
     return x, y
 
 
-def _fields(run: Visited, places: np.ndarray, picks: np.ndarray, grid: Grid) -> list[Density]:
+def _fields(
+    run: Visited, places: np.ndarray, picks: np.ndarray, grid: Grid, width: float
+) -> list[Density]:
     """Density and mean error, stage by stage."""
     stage, errors = stage_of(len(picks)), run.visits.error[picks].astype(float)
-    return [density(places[stage == i], errors[stage == i], grid) for i in range(len(STAGES))]
+    parts = [stage == i for i in range(len(STAGES))]
+    return [density(places[part], errors[part], grid, width) for part in parts]
 
 
 def _range(fields: Sequence[Density]) -> tuple[float, float]:
