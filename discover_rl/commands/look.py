@@ -45,6 +45,8 @@ def evaluate(
         played = task or policy.about["task"]
         if video:
             scores = film.film(policy, played, video, episodes or 1)
+            if policy.about.get("settings", {}).get("env.engine") == "envpool":
+                say("The run was evaluated by EnvPool, whose episodes start elsewhere than these.")
         else:
             scores = evaluate_policy(policy, played, episodes or 10)
         table.add_row(

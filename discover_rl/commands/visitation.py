@@ -67,10 +67,10 @@ def sentences(runs: Sequence[Visited], made: Map, measured: dict[str, Any]) -> l
         f"coverage: share of the {measured['cubes']:,} cubes that A or B was ever in. overlap: "
         "Σ min(p, q) over cubes; A–A and B–B, of random halves of a run's episodes, are what "
         "no difference looks like. Brackets: 5 to 95 % of the splits.",
-        "Two seeds of the same thing may differ by more than halves of one run: compare those, too.",
+        "Two seeds of one thing may differ by more than halves of one run: compare those, too.",
         f"Each on principal axes of its own, as in the paper's figure, A and B would overlap by "
-        f"{apart:.2f}; 4 axes explain {made.explained[0]:.1%} of A and {made.explained[1]:.1%} "
-        "of B.",
+        f"{apart:.2f}. The map's axes explain {made.explained[0]:.1%} of A's variance and "
+        f"{made.explained[1]:.1%} of B's.",
     ]
 
 
