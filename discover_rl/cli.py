@@ -10,7 +10,17 @@ from typing import Annotated, NoReturn
 import typer
 
 from discover_rl._version import __version__
-from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, study, theory, train, tune
+from discover_rl.commands import (
+    FAILED,
+    INTERRUPTED,
+    USER_ERROR,
+    look,
+    study,
+    theory,
+    train,
+    tune,
+    visitation,
+)
 from discover_rl.types import Stopped, UserError
 
 app = typer.Typer(
@@ -25,7 +35,8 @@ app.command()(train.train)
 app.command()(tune.tune)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
-for command in (study.plan, study.run, study.status, study.export, theory.theory):
+STUDIES = (study.plan, study.run, study.status, study.export)
+for command in (*STUDIES, theory.theory, visitation.visitation):
     app.command()(command)
 
 

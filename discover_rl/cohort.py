@@ -20,8 +20,9 @@ from typing import Any
 
 import jax
 import numpy as np
+import safetensors.numpy
 
-from discover_rl import checkpoint, provenance, store
+from discover_rl import checkpoint, provenance, store, visits
 from discover_rl.agent import Agent
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run
@@ -167,7 +168,10 @@ class Cohort:
         report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
         report = jax.device_get(report)
         if self.step == self.runs[0].steps:
-            self._save_policies(nets)  # before the last line, which says that the run is done
+            # Before the last line, which says that the run is done.
+            self._save_policies(nets)
+            if self.runs[0].compute.keep_replay:
+                self._save_replays()
         for lane in lanes.tolist():
             returns = scores.returns[lane].tolist()
             if not np.isfinite(returns).all():
@@ -203,6 +207,12 @@ class Cohort:
             policy = Policy(lane_of(nets, lane), self.lanes.spec, self.agent.algorithm.form, about)
             for name, content in policy.to_bytes().items():
                 store.write(self.out / run.name / name, content)
+
+    def _save_replays(self) -> None:
+        for lane in np.flatnonzero(self.alive).tolist():
+            kept = visits.collect(self.agent, self.state, lane, self.step)
+            content = safetensors.numpy.save(kept._asdict())
+            store.write(self.out / self.runs[lane].name / store.REPLAY, content)
 
 
 def _plain(value: np.ndarray) -> float | None:

@@ -62,6 +62,13 @@ class Compute:
         "Of matrix products on a GPU; tf32 is faster and rounds their factors to 10 bits.",
         choices=("float32", "tf32"),
     )
+    keep_replay: bool = setting(
+        False, "Keep the replay of a finished run in its folder, for `discover visitation`."
+    )
+
+
+SHARED: dict[str, type] = {"eval.": Eval, "env.": Env, "compute.": Compute}
+"""Settings that every algorithm and strategy has, by their prefix."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +122,7 @@ def resolve(
     classes = {
         "": importlib.import_module(f"discover_rl.algorithms.{algorithm}").Hyper,
         "strategy.": importlib.import_module(f"discover_rl.strategies.{strategy}").Hyper,
-        "eval.": Eval,
-        "env.": Env,
-        "compute.": Compute,
+        **SHARED,
     }
     chosen = preset(algorithm, task, strategy) | dict(overrides)
     known = {
@@ -140,6 +145,10 @@ def resolve(
         built["eval."] = _cadence(algorithm, steps, built["eval."], built["env."].count)
         if algorithm in ON_POLICY:
             _filled(steps, built[""], built["env."].count)
+            if built["compute."].keep_replay:
+                raise UserError(
+                    f"compute.keep_replay is off-policy only; {algorithm} has no replay."
+                )
         number = len(seeds) * math.prod(map(len, swept.values())) * built["env."].count
         chosen_engine = engine(task, built["env."].engine, number)
         built["env."] = dataclasses.replace(built["env."], engine=chosen_engine)

@@ -175,9 +175,9 @@ class Lanes(Stage):
 class Trials:
     """Episodes from given seeds, one of each, as often as they are begun."""
 
-    def __init__(self, task: str, seeds: Sequence[int]):
-        self.task, self.seeds = task, tuple(seeds)
-        self.envs = [make(task) for _ in self.seeds]
+    def __init__(self, task: str, seeds: Sequence[int], filmed: bool = False):
+        self.task, self.seeds, self.filmed = task, tuple(seeds), filmed
+        self.envs = [make(task, filmed=filmed) for _ in self.seeds]
         self.spec = spec_of(self.envs[0])
         self.crashes: dict[int, str] = {}  # of these the return is NaN
 
@@ -186,7 +186,7 @@ class Trials:
         seen = np.zeros((len(which), self.spec.observation_size), np.float32)
         for row, i in enumerate(which.tolist()):
             try:
-                self.envs[i] = renewed(self.envs[i], self.task)
+                self.envs[i] = renewed(self.envs[i], self.task, filmed=self.filmed)
                 seen[row] = np.ravel(self.envs[i].reset(seed=self.seeds[i])[0])
             except Exception as error:
                 self.crashes[i] = raised(error)

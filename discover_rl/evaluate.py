@@ -7,8 +7,9 @@ host in NumPy, exactly as a saved policy does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from discover_rl.pools import PooledTrials
 from discover_rl.types import Form, Net, UserError
 
 SEED_OFFSET = 100
+MAX_STEPS = 10_000
+"""Where a saved policy's episode is cut."""
 
 
 class Interrupted(Exception):
@@ -38,31 +41,46 @@ class Evaluator:
         episodes: int,
         max_steps: int,
         engine: str = "gymnasium",
+        filmed: bool = False,
     ):
         self.max_steps, self.shape = max_steps, (len(seeds), episodes)
         # The first episode starts from the run's seed + 100 itself, the others from its offspring.
         first = [seed + SEED_OFFSET for seed in seeds]
-        trials = Trials if engine == "gymnasium" else PooledTrials
-        self.trials = trials(
-            task,
-            [
-                it
-                for seed in first
-                for it in (seed, *(envs.episode_seed(seed, i) for i in range(1, episodes)))
-            ],
-        )
+        starts = [
+            it
+            for seed in first
+            for it in (seed, *(envs.episode_seed(seed, i) for i in range(1, episodes)))
+        ]
+        self.trials: Trials | PooledTrials
+        if engine == "gymnasium":
+            self.trials = Trials(task, starts, filmed)
+        else:
+            self.trials = PooledTrials(task, starts)
         self.spec = self.trials.spec
 
     def __call__(
         self, nets: Net, form: Form, alive: np.ndarray, interrupted: Callable[[], bool] = bool
     ) -> Scores:
         """One evaluation of every living lane; `nets` has lanes in front."""
+        running = np.flatnonzero(np.repeat(alive, self.shape[1]))
+        return self.play(nets, form, running, interrupted)
+
+    def play(
+        self,
+        nets: Net,
+        form: Form,
+        running: np.ndarray,
+        interrupted: Callable[[], bool] = bool,
+        watch: Callable[[], None] = lambda: None,
+    ) -> Scores:
+        """These episodes, counted through all lanes, as they go in an evaluation of all; `watch` is
+        called where they start and after every step."""
         number = self.shape[0] * self.shape[1]
         obs = np.zeros((number, self.spec.observation_size), np.float32)
         returns, lengths = np.zeros(number), np.zeros(number, int)
-        running = np.flatnonzero(np.repeat(alive, self.shape[1]))
         if running.size:
             obs[running] = self.trials.begin(running)
+            watch()
         for _ in range(self.max_steps):
             if not running.size:
                 break
@@ -77,6 +95,7 @@ class Evaluator:
             obs[running], rewards, ended = self.trials.step(running, box)
             returns[running] += rewards
             lengths[running] += 1
+            watch()
             running = running[~ended]
         return Scores(returns.reshape(self.shape), lengths.reshape(self.shape))
 
@@ -89,18 +108,34 @@ class Evaluator:
         self.trials.close()
 
 
-def evaluate_policy(policy: Policy, task: str, episodes: int, max_steps: int = 10_000) -> Scores:
+def evaluate_policy(policy: Policy, task: str, episodes: int) -> Scores:
     """A saved policy's episodes, from the states that its run's own evaluations started from."""
-    own = policy.about.get("settings", {}) if task == policy.about.get("task") else {}
-    engine, seed = own.get("env.engine", "gymnasium"), policy.about.get("seed", 0)
-    evaluator = Evaluator(task, [seed], episodes, max_steps, engine)
-    if evaluator.spec != policy.spec:
-        raise UserError(f"{task} has other spaces than this policy was trained for.")
-    try:
-        lane = {
-            layer: {name: array[None] for name, array in parts.items()}
-            for layer, parts in policy.net.items()
-        }
+    engine = own_settings(policy, task).get("env.engine", "gymnasium")
+    with evaluating(policy, task, episodes, engine) as (evaluator, lane):
         return evaluator(lane, policy.form, np.ones(1, bool))
+
+
+def own_settings(policy: Policy, task: str) -> dict[str, Any]:
+    """Those of the policy's run; none on another task than its own."""
+    return policy.about.get("settings", {}) if task == policy.about.get("task") else {}
+
+
+@contextlib.contextmanager
+def evaluating(
+    policy: Policy, task: str, episodes: int, engine: str = "gymnasium", filmed: bool = False
+) -> Iterator[tuple[Evaluator, Net]]:
+    """An evaluator of this policy alone, and its network as the only lane."""
+    seed = policy.about.get("seed", 0)
+    evaluator = Evaluator(task, [seed], episodes, MAX_STEPS, engine, filmed)
+    try:
+        if evaluator.spec != policy.spec:
+            raise UserError(f"{task} has other spaces than this policy was trained for.")
+        yield (
+            evaluator,
+            {
+                layer: {name: array[None] for name, array in parts.items()}
+                for layer, parts in policy.net.items()
+            },
+        )
     finally:
         evaluator.close()

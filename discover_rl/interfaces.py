@@ -133,6 +133,9 @@ class Algorithm(NamedTuple):
     learn: Callable[..., tuple[Any, Losses]]
     # (state, batch, key) → {name: number}, for the record; changes nothing
     report: Callable[..., dict[str, Any]]
+    # (state, batch, key) → (n,) |y − Q(s, ã)|, mean over critics, with the target that critics
+    # learn from; changes nothing
+    errors: Callable[..., Array]
     # (state) → the network that evaluation uses
     greedy: Callable[..., Nudge]
     # (step) → the updates to do once `step` environment steps have been made; runs on the host

@@ -6,13 +6,14 @@ it, wherever they run. The lock dies with its process, and what was begun is fou
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from discover_rl import checkpoint, provenance, store
 from discover_rl.cohort import Cohort
-from discover_rl.config import Run
+from discover_rl.config import SHARED, Run
 from discover_rl.observers import Observer
 from discover_rl.store import Record
 from discover_rl.types import UserError
@@ -79,12 +80,23 @@ def opened(run: Run, out: Path) -> Record:
 
 
 def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """In what two runs differ, in words; nothing if they are the same."""
-    there, here = {**there, **there.get("settings", {})}, {**here, **here.get("settings", {})}
+    """In what two runs differ, in words; nothing if they are the same.
+
+    A record that is older than a setting of `config.SHARED` was made as its default has it.
+    """
+    there, here = ({**_defaults(), **it, **it.get("settings", {})} for it in (there, here))
     for name in sorted((there.keys() | here.keys()) - {"settings"}):
         if there.get(name) != here.get(name):
             return f"{name} is {there.get(name)} there and {here.get(name)} here"
     return ""
+
+
+def _defaults() -> dict[str, Any]:
+    return {
+        prefix + field.name: field.default
+        for prefix, group in SHARED.items()
+        for field in dataclasses.fields(group)
+    }
 
 
 def resumable(path: Path, runs: Mapping[str, Run]) -> list[Run]:

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 BYSTANDERS = (
     *("__init__", "__main__", "api", "cli", "commands", "display", "board", "observers"),
     *("config", "machine", "policy", "results", "training", "jobs", "engines"),
-    *("studies", "tuning", "stats", "theory", "report"),
+    *("studies", "tuning", "stats", "theory", "report", "visitation", "film"),
     *("provenance", "store", "checkpoint"),
 )
 

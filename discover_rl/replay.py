@@ -111,3 +111,10 @@ def take(replay: Replay, which: Array) -> Batch:
         terminated=replay.terminated[slot],
         next_obs=replay.rows[(row + 1) % rows],
     )
+
+
+def ended(replay: Replay, which: Array) -> Array:
+    """Whether episodes ended with these transitions: the next one starts further on."""
+    capacity = replay.row.shape[0]
+    after = jnp.where(which + 1 < replay.inserted, replay.row[(which + 1) % capacity], replay.head)
+    return after - replay.row[which % capacity] > 1

@@ -4,6 +4,7 @@
       <run>/record.jsonl         line 1: the run, fully resolved, with versions; then a line per
                                  evaluation or event
       <run>/policy.{safetensors,json}
+      <run>/replay.safetensors   with compute.keep_replay: `types.Visits`
       checkpoint-<step>/         all it takes to go on, until the cohort is done (checkpoint.py)
       replay/<run>/              the replay buffers' rows, in segments
       <run>/last-good/           of a run that diverged: its part of the last checkpoint before
@@ -33,6 +34,7 @@ class Taken(UserError):
     """Somebody else is working in a folder."""
 
 
+REPLAY = "replay.safetensors"
 FATAL = ("diverged", "crashed")
 """Events that end a run early; nothing follows them in a record."""
 

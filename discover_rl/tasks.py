@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 import warnings
 from typing import Any
 
@@ -13,13 +15,14 @@ from discover_rl.machine import MUJOCO
 from discover_rl.types import Spec, UserError
 
 
-def make(task: str, reward_delay: int = 1) -> gymnasium.Env:
+def make(task: str, reward_delay: int = 1, filmed: bool = False) -> gymnasium.Env:
     """The environment of this id; a UserError where there is none or it cannot be trained on."""
     module, colon, name = task.rpartition(":")
+    seen_as: dict[str, Any] = {"render_mode": "rgb_array"} if filmed else {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            env = gymnasium.make(task, disable_env_checker=True)
+            env = gymnasium.make(task, disable_env_checker=True, **seen_as)
     except ModuleNotFoundError as error:
         cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
         raise UserError(f"{task} needs a module that is not installed: {cause.name}.") from error
@@ -30,10 +33,16 @@ def make(task: str, reward_delay: int = 1) -> gymnasium.Env:
                 "one to one."
             ) from error
         reason = " ".join(str(error).split())
+        if filmed and name in gymnasium.registry:
+            raise _unseen(task, error) from error
         if name in gymnasium.registry:
             raise UserError(f"{task} cannot be made: {reason}.") from error
         hint = nearest(name, gymnasium.registry).replace("mean ", f"mean {module}{colon}")
         raise UserError(f"There is no task {task}.{hint or f' {reason}'}") from error
+    except Exception as error:  # whatever the libraries raise that should draw it
+        if not filmed:
+            raise
+        raise _unseen(task, error) from error
     seen, acted = env.observation_space, env.action_space
     if not isinstance(acted, gymnasium.spaces.Box) or acted.dtype.kind != "f":
         raise UserError(f"{task} has {_kind(acted)} actions; a Box of continuous ones is needed.")
@@ -65,7 +74,9 @@ def _kind(space: gymnasium.Space) -> str:
     return "whole-number" if whole else type(space).__name__
 
 
-def renewed(env: gymnasium.Env, task: str, reward_delay: int = 1) -> gymnasium.Env:
+def renewed(
+    env: gymnasium.Env, task: str, reward_delay: int = 1, filmed: bool = False
+) -> gymnasium.Env:
     """The environment to start an episode in: the same, or a new one where episodes leave traces.
 
     Box2D's worlds do: contacts of earlier episodes change the order in which later ones are solved,
@@ -74,7 +85,7 @@ def renewed(env: gymnasium.Env, task: str, reward_delay: int = 1) -> gymnasium.E
     if not type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d"):
         return env
     env.close()
-    return make(task, reward_delay)
+    return make(task, reward_delay, filmed)
 
 
 class DelayedReward(gymnasium.Wrapper):
@@ -111,10 +122,43 @@ def spec_of(env: gymnasium.Env) -> Spec:
     return Spec(seen.shape, acted.shape, tuple(low.tolist()), tuple(high.tolist()))
 
 
+def picture(env: gymnasium.Env, task: str) -> np.ndarray:
+    """What it looks like, (height, width, 3); a UserError where it cannot be seen."""
+    try:
+        seen = env.render()
+    except Exception as error:
+        if rendering := sys.modules.get("gymnasium.envs.mujoco.mujoco_rendering"):
+            # A viewer that was never made whole complains when it goes, for it has no context.
+            rendering.OffScreenViewer.opengl_context = types.SimpleNamespace(free=lambda: None)
+        raise _unseen(task, error) from error
+    if not isinstance(seen, np.ndarray) or seen.ndim != 3 or seen.shape[2] != 3:
+        raise UserError(f"{task} cannot be filmed: it gives no pictures as rgb_array.")
+    return np.ascontiguousarray(seen, np.uint8)
+
+
+def _unseen(task: str, error: Exception) -> UserError:
+    """Why it cannot be filmed."""
+    if task.rpartition(":")[2].rpartition("-v")[0] in MUJOCO:
+        return UserError(
+            "MuJoCo cannot render here: no EGL or OSMesa library works (Debian's libegl1 or "
+            f"libosmesa6 brings one; MUJOCO_GL chooses); {_said(error)}."
+        )
+    return UserError(f"{task} cannot be filmed: {_said(error)}.")
+
+
+def pictures_per_second(env: gymnasium.Env) -> float:
+    """As many as it makes steps in a second of its own time."""
+    return float(env.metadata.get("render_fps") or 30)
+
+
 def raised(error: Exception) -> str:
     """What an environment said when it crashed."""
-    said = " ".join(str(error).split())
-    return f"the environment raised {type(error).__name__}" + (f": {said}" if said else "")
+    return f"the environment raised {_said(error)}"
+
+
+def _said(error: Exception) -> str:
+    said = " ".join(str(error).split()).removesuffix(".")
+    return type(error).__name__ + (f": {said}" if said else "")
 
 
 def limit(task: str) -> int | None:

@@ -84,6 +84,17 @@ class Batch(NamedTuple):
     next_obs: Array  # (n, observation) the true one, also where an episode ended
 
 
+class Visits(NamedTuple):
+    """All transitions that a finished run still had, in order of time; n of them."""
+
+    obs: np.ndarray  # (n, observation) as the task gave them
+    executed: np.ndarray  # (n, action) in −1 … 1
+    reward: np.ndarray  # (n,)
+    terminated: np.ndarray  # (n,)
+    ended: np.ndarray  # (n,) terminated or truncated
+    error: np.ndarray  # (n,) |TD error| under the last critics
+
+
 class Rollout(NamedTuple):
     """A horizon of steps of one run: T steps of n environments, as the networks see them."""
 

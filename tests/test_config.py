@@ -299,6 +299,7 @@ def test_to_json_is_fully_resolved_and_survives_json():
         "env.reward_delay": 1,
         "env.limit_terminates": False,
         "compute.precision": "float32",
+        "compute.keep_replay": False,
         "eval.every": 1000,
         "eval.episodes": 2,
         "eval.max_steps": 10_000,

@@ -14,9 +14,10 @@ ORDER = [
     ["keys", "trees", "parcels", "packing", "programs", "watch"],
     ["policy", "algorithms", "strategies", "sequels", "tasks"],
     ["agent", "config", "envs", "store"],
-    ["pools"],
+    ["pools", "visits"],
     ["memories", "noise", "track"],
     ["rollouts", "evaluate", "checkpoint", "results", "observers"],
+    ["film", "visitation"],
     ["cohort"],
     ["jobs"],
     ["engines"],
@@ -44,6 +45,7 @@ PURE = [
     "agent",
     "stats",
     "theory",
+    "visits",
 ]
 
 
@@ -103,6 +105,8 @@ def test_only_one_room_knows_the_simulators_and_pure_rooms_know_no_files():
             assert "optuna" not in names, path
         if room(path) != "engines":
             assert "ray" not in names, path
+        if room(path) != "visitation":
+            assert "openTSNE" not in names, path
         if room(path) in PURE:
             assert not {"os", "pathlib", "json", "time", "random"} & names, path
 

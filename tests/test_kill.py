@@ -44,7 +44,7 @@ def kill_and_resume(out: Path, kills: int, algorithm: str, settings: dict, **req
 @pytest.mark.parametrize(
     ("task", "algorithm", "strategy", "kills", "steps", "more"),
     [
-        ("Pendulum-v1", "td3", "discover", 2, 4000, {}),
+        ("Pendulum-v1", "td3", "discover", 2, 4000, {"compute.keep_replay": True}),
         ("HalfCheetah-v5", "td3", "discover", 5, 4000, {}),
         ("HalfCheetah-v5", "ddpg", "discover", 3, 4000, {}),
         ("HalfCheetah-v5", "sac", "discover", 3, 4000, {}),

@@ -186,10 +186,18 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
             )
         return state, losses
 
-    def report(state: State, batch: Batch, key: Any) -> dict[str, Array]:
+    def judged(state: State, batch: Batch, key: Any) -> tuple[Batch, Array, Array]:
+        """The batch as seen, its targets y, and Qᵢ(s, ã) of every critic."""
         batch = seen(state, batch)
         y = targets(state, batch, key)
-        values = core.q(state.critics, batch.obs, batch.executed)
+        return batch, y, core.q(state.critics, batch.obs, batch.executed)
+
+    def errors(state: State, batch: Batch, key: Any) -> Array:
+        _, y, values = judged(state, batch, key)
+        return jnp.abs(y[None] - values).mean(axis=0)
+
+    def report(state: State, batch: Batch, key: Any) -> dict[str, Array]:
+        batch, y, values = judged(state, batch, key)
         told = {"q": values.mean(), "td_error": jnp.abs(y[None] - values).mean()}
         shown = lesson(state, state.hyper, y)
         return told | core.report(state) | strategy.report(state.strategy, shown, batch)
@@ -218,6 +226,5 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, core: Core) -> Algorit
         )
 
     listens = hears if strategy.hears else None
-    return Algorithm(
-        init, begin, draw, act, learn, report, greedy, due, FORM, turn, listens, core.normalise
-    )
+    made = init, begin, draw, act, learn, report, errors, greedy, due, FORM, turn
+    return Algorithm(*made, listens, core.normalise)

@@ -12,20 +12,29 @@ from discover_rl.types import UserError
 
 def evaluate(
     path: Annotated[Path, typer.Argument(help="A run's folder, or one that holds several.")],
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes per policy.")] = 10,
+    episodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Episodes per policy.", show_default="10; of a video 1"),
+    ] = None,
     task: Annotated[str | None, typer.Option(help="Another task than it was trained on.")] = None,
+    video: Annotated[
+        Path | None, typer.Option(help="Film the episodes of one policy.", metavar="FILE.mp4")
+    ] = None,
 ) -> None:
     """Play saved policies greedily, from the states that their evaluations started from."""
     from rich.table import Table
     from rich.text import Text
 
-    from discover_rl.display import console
+    from discover_rl import film
+    from discover_rl.display import console, say
     from discover_rl.evaluate import evaluate_policy
     from discover_rl.policy import find_policies, load_policy
 
     folders = find_policies(path)
     if not folders:
         raise UserError(f"There is no saved policy in {path}.")
+    if video and len(folders) > 1:
+        raise UserError(f"A video is of one policy; name one of {', '.join(map(str, folders))}.")
     table = Table()
     for i, name in enumerate(
         ("policy", "trained on", "step", "mean return", "± sd", "mean length")
@@ -33,7 +42,13 @@ def evaluate(
         table.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
     for folder in folders:
         policy = load_policy(folder)
-        scores = evaluate_policy(policy, task or policy.about["task"], episodes)
+        played = task or policy.about["task"]
+        if video:
+            scores = film.film(policy, played, video, episodes or 1)
+            if policy.about.get("settings", {}).get("env.engine") == "envpool":
+                say("The run was evaluated by EnvPool, whose episodes start elsewhere than these.")
+        else:
+            scores = evaluate_policy(policy, played, episodes or 10)
         table.add_row(
             Text(str(folder.relative_to(path) if folder != path else folder)),
             policy.about["task"],
@@ -43,6 +58,8 @@ def evaluate(
             f"{scores.lengths.mean():.0f}",
         )
     console.print(table)
+    if video:
+        say(f"Video: {video}")
 
 
 def list_(
@@ -91,7 +108,7 @@ def _describe(name: str) -> None:
     import importlib
 
     from discover_rl.algorithms import ALGORITHMS
-    from discover_rl.config import Compute, Env, Eval
+    from discover_rl.config import SHARED
     from discover_rl.hyper import nearest
     from discover_rl.strategies import STRATEGIES
 
@@ -102,8 +119,7 @@ def _describe(name: str) -> None:
         raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")
     module = importlib.import_module(f"discover_rl.{room}.{name}")
     prefix = "strategy." if room == "strategies" else ""
-    shared = [("eval.", Eval), ("env.", Env), ("compute.", Compute)]
-    groups = [(prefix, module.Hyper)] + ([] if prefix else shared)
+    groups = [(prefix, module.Hyper), *([] if prefix else SHARED.items())]
     typer.echo(f"{name}: {rooms[room][name]}")
     for prefix, cls in groups:
         for field in dataclasses.fields(cls):
