@@ -11,6 +11,7 @@ import typer
 
 from discover_rl._version import __version__
 from discover_rl.commands import FAILED, INTERRUPTED, USER_ERROR, look, study, theory, train, tune
+from discover_rl.commands import report as reports
 from discover_rl.types import Stopped, UserError
 
 app = typer.Typer(
@@ -25,7 +26,7 @@ app.command()(train.train)
 app.command()(tune.tune)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
-for command in (study.run, study.status, study.export, theory.theory):
+for command in (study.run, study.status, study.export, reports.report, theory.theory):
     app.command()(command)
 
 

@@ -22,7 +22,7 @@ ORDER = [
     ["engines"],
     ["training"],
     ["studies"],
-    ["display"],
+    ["display", "report"],
     ["board", "api"],
     ["tuning"],
     ["commands"],
