@@ -17,7 +17,8 @@ CAPTIONS = {
     "paper": f"mean of runs, half a standard deviation to either side, window {data.WINDOW}",
     "iqm": f"interquartile mean of runs, 95 % bootstrap interval, window {data.WINDOW}",
 }
-THEIRS: dict[str, Any] = {"color": "grey", "linewidth": 0.9, "linestyle": "-"}
+THIN: dict[str, Any] = {"linewidth": 0.7, "alpha": 0.75}
+"""Published curves, in the colour and dashes of the line they belong to."""
 Curves = Mapping[published.Key, np.ndarray]
 
 
@@ -26,7 +27,7 @@ def single(group: Group, panel: Panel, kind: str, theirs: Curves) -> dict[str, b
     look = style.looks(group)
     with style.figure(5, 4) as drawn:
         axes = drawn.subplots()
-        shown = _panel(axes, panel, look, kind, theirs)
+        shown = _panel(axes, panel, look, kind, theirs, counted=True)
         axes.set_title(style.plain(f"{panel.title}, {group.title}"))
         axes.set(xlabel="steps", ylabel="return")
         counted = {label: f"{label} ({it.count})" for label, it in panel.lines.items()}
@@ -44,75 +45,87 @@ def grid(group: Group, kind: str, theirs: Curves) -> dict[str, bytes]:
     with style.figure(3.1 * columns + 0.4, 2.4 * rows + 1.1) as drawn:
         every = drawn.subplots(rows, columns, squeeze=False).ravel()
         shown = False
-        for axes, panel in zip(every, group.panels, strict=False):
+        for i, (axes, panel) in enumerate(zip(every, group.panels, strict=False)):
             shown |= _panel(axes, panel, look, kind, theirs)
-            axes.set_title(style.plain(_with_counts(panel)))
+            lacking = _lacking(panel)
+            axes.set_title(style.plain(panel.title), pad=13 if lacking else 5)
+            small = {"fontsize": 6.5, "ha": "center", "va": "bottom", "color": "dimgrey"}
+            axes.text(0.5, 1.01, style.plain(lacking), transform=axes.transAxes, **small)
+            if i + columns >= len(group.panels):
+                axes.set_xlabel("steps")
+            if i % columns == 0:
+                axes.set_ylabel("return")
         for axes in every[len(group.panels) :]:
             axes.set_axis_off()
-        drawn.supxlabel("steps", fontsize=10)
-        drawn.supylabel("return", fontsize=10)
         style.legend(drawn, group.labels, look, _more(shown))
         _caption(drawn, kind, f"{group.title}: ")
         return style.rendered(drawn)
 
 
-def _panel(axes: Any, panel: Panel, look: Mapping[str, Look], kind: str, theirs: Curves) -> bool:
+def _panel(
+    axes: Any,
+    panel: Panel,
+    look: Mapping[str, Look],
+    kind: str,
+    theirs: Curves,
+    counted: bool = False,
+) -> bool:
     """Draw it; whether published curves are in it."""
+    shown = False
     for label, line in panel.lines.items():
-        curve, it = line.curves[kind], look[label]
-        sparse = max(1, len(curve.steps) // 8)
-        axes.plot(
-            *(curve.steps, curve.value),
-            color=it.colour,
-            linestyle=it.dashes,
-            linewidth=1.4,
-            marker=it.marker,
-            markersize=3.2,
-            markevery=(sparse // 2, sparse),
-        )
-        axes.fill_between(curve.steps, curve.low, curve.high, color=it.colour, alpha=0.16, lw=0)
-        for end in curve.ends:
-            point, left = (curve.steps[end], curve.value[end]), curve.runs[end + 1]
-            axes.plot(*point, "|", color=it.colour, markersize=9)
-            text = f"{left} left"
-            offset = {"xytext": (2, 4), "textcoords": "offset points"}
-            axes.annotate(text, point, color=it.colour, fontsize=6, **offset)
-    found = False
-    for line in panel.lines.values():
+        _line(axes, line.curves[kind], look[label], counted)
         key = published.key(line.cell)
         if key in theirs:
             steps = np.arange(theirs[key].shape[1]) * published.EVERY
             inside = steps <= line.cell.steps
             smoothed = stats.smooth(theirs[key], data.WINDOW)[:, inside]
             mean = data.curve(*data.thinned(steps[inside], smoothed), stats.half_sd_band)
-            axes.plot(mean.steps, mean.value, **THEIRS)
-            name = f"published {key.strategy} {key.setting}".strip()
-            offset = {"xytext": (-2, 3), "textcoords": "offset points"}
-            point = (mean.steps[-1], mean.value[-1])
-            axes.annotate(name, point, fontsize=6, color="grey", ha="right", **offset)
-            found = True
+            it = look[label]
+            axes.plot(mean.steps, mean.value, color=it.colour, linestyle=it.dashes, **THIN)
+            shown = True
     if not any(len(line.steps) for line in panel.lines.values()):
         axes.text(0.5, 0.5, "no evaluations yet", ha="center", transform=axes.transAxes)
         axes.set(xticks=[], yticks=[])
-        return found
+        return shown
     style.steps_axis(axes.xaxis)
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    return found
+    return shown
 
 
-def _with_counts(panel: Panel) -> str:
-    """The title, and of which lines some runs are not done."""
-    lacking = [f"{it.count} of {label}" for label, it in panel.lines.items() if not it.done.all()]
-    title = panel.title
-    if 0 < len(lacking) <= 2:
-        return title + "\n" + "; ".join(lacking)
-    return title + f"\n{len(lacking)} lines lack runs" * bool(lacking)
+def _line(axes: Any, curve: data.Curve, it: Look, counted: bool) -> None:
+    sparse = max(1, len(curve.steps) // 8)
+    axes.plot(
+        *(curve.steps, curve.value),
+        color=it.colour,
+        linestyle=it.dashes,
+        linewidth=1.4,
+        marker=it.marker,
+        markersize=3.2,
+        markevery=(sparse // 2, sparse),
+    )
+    axes.fill_between(curve.steps, curve.low, curve.high, color=it.colour, alpha=0.16, lw=0)
+    for end in curve.ends:
+        point = (curve.steps[end], curve.value[end])
+        axes.plot(*point, "|", color=it.colour, markersize=9)
+        if counted:
+            above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(f"{curve.runs[end + 1]} left", point, fontsize=6, **above)
+
+
+def _lacking(panel: Panel) -> str:
+    """Of which lines some runs are not done."""
+    found = [
+        f"{label}: {it.done.sum()} of {len(it.runs)} runs"
+        for label, it in panel.lines.items()
+        if not it.done.all()
+    ]
+    return f"{len(found)} lines lack runs" if len(found) > 2 else "; ".join(found)
 
 
 def _more(shown: bool) -> list[tuple[str, dict[str, Any]]]:
-    name = "authors' released curves, -v2 tasks"
-    return [(name, THEIRS)] if shown else []
+    name = "thin: authors' released curves (MuJoCo's -v2)"
+    return [(name, {"color": "dimgrey", **THIN})] if shown else []
 
 
 def _caption(drawn: Any, kind: str, before: str = "") -> None:

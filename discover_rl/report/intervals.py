@@ -157,7 +157,7 @@ def _forest(
                 axes.axvline(middle, color="grey", linewidth=0.8, linestyle="--", zorder=0)
             if limits is not None:
                 span = limits[1] - limits[0]
-                axes.set_xlim(limits[0] - 0.02 * span * steps, limits[1] + 0.05 * span * steps)
+                axes.set_xlim(limits[0] - 0.02 * span * steps, limits[1] + 0.1 * span * steps)
             if steps:
                 style.steps_axis(axes.xaxis)
         for axes in every[len(facets) :]:
@@ -167,7 +167,7 @@ def _forest(
 
 
 def _mark(axes: Any, row: int, mark: Mark, limits: tuple[float, float] | None) -> None:
-    colour, edge = mark.look.colour, (limits or (0, 0))[1]
+    colour, edge = mark.look.colour, 1.06 * (limits or (0, 0))[1]  # past the end is never
     if mark.low is not None:
         high = edge if mark.high is None else mark.high
         axes.plot([mark.low, high], [row, row], color=colour, linewidth=2.2, alpha=0.45)

@@ -54,9 +54,6 @@ class Number(NamedTuple):
     seeds: int
     source: str
 
-    def named(self, kind: str) -> str:
-        return f"{kind}-{self.version}, {self.source}, {self.seeds} seeds"
-
 
 class Found(NamedTuple):
     """Curves read from a folder, and what was and was not found there, in words."""

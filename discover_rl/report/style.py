@@ -15,7 +15,7 @@ from discover_rl.report.groups import Group
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A")
 DASHES = ("-", "-.", (0, (1, 1)), (0, (6, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "^", "D", "v", "P", "X")
-SETTINGS = {"svg.hashsalt": "discover_rl", "font.size": 9, "axes.titlesize": 10}
+SETTINGS: dict[Any, Any] = {"svg.hashsalt": "discover_rl", "font.size": 9, "axes.titlesize": 10}
 DPI = 200
 
 
@@ -29,10 +29,14 @@ def looks(group: Group) -> dict[str, Look]:
     """The baseline is black and dashed, DISCOVER blue and solid, others are what is left."""
     rivals = sorted(group.rivals, key=lambda label: label != "discover")  # stable
     found = {
-        label: Look(*(them[i % len(them)] for them in (COLOURS, DASHES, MARKERS)))
+        label: Look(*(_cycled(them, i) for them in (COLOURS, DASHES, MARKERS)))
         for i, label in enumerate(rivals)
     }
     return {group.base: Look("black", "--", "s"), **found}
+
+
+def _cycled(them: Sequence[Any], i: int) -> Any:
+    return them[i % len(them)]
 
 
 def plain(text: str) -> str:
@@ -82,5 +86,7 @@ def legend(
     for name, options in more:
         lines.append(Line2D([], [], **options))
         names.append(name)
-    columns = max(1, min(len(names), int(drawn.get_figwidth() // 1.9)))
-    drawn.legend(lines, names, loc="outside lower center", ncols=columns, frameon=False)
+    columns = max(1, min(len(names), int(drawn.get_figwidth() // 1.8)))
+    drawn.legend(
+        lines, names, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5
+    )

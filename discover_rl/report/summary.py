@@ -119,11 +119,12 @@ def _overall(analysis: Analysis) -> list[str]:
             f"A run of it scores above one of {group.base} with probability {chance}."
         )
     said.append("\n".join(lines))
-    scales = [
-        f"- {panel}: 0 is {it.low:g}, 1 is {it.high:g} ({it.source})"
-        for panel, it in overall.scales.items()
-    ]
-    said.append("Scores over all tasks are normalised:\n\n" + "\n".join(scales))
+    scales: dict[str, list[str]] = {}
+    for panel, it in overall.scales.items():
+        where = scales.setdefault(it.source, [])
+        where.append(f"{panel} ({it.low:g}, {it.high:g})".replace("-", "−").replace("−v", "-v"))
+    lines = [f"- {source}: {', '.join(panels)}" for source, panels in scales.items()]
+    said.append("Scores over all tasks are normalised, (0 is, 1 is):\n\n" + "\n".join(lines))
     return [it for it in said if it]
 
 

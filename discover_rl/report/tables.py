@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from discover_rl import stats
@@ -30,6 +30,7 @@ SPECIAL = {
     "±": r"$\pm$",
     "−": "$-$",
     "×": r"$\times$",
+    "²": "$^2$",
     "–": "--",
     "λ": r"$\lambda$",
     "γ": r"$\gamma$",
@@ -51,11 +52,12 @@ class Table(NamedTuple):
 def files(analysis: Analysis) -> dict[str, bytes]:
     """By suffix of their names."""
     first, second, notes = overview(analysis), details(analysis), remarks(analysis)
-    pages = [f"# {analysis.group.title}", markdown(first), *notes, markdown(second)]
-    latex_pages = {".tex": first, "-details.tex": second}
+    theirs = source(analysis)
+    pages = [f"# {analysis.group.title}", markdown(first), *notes, markdown(second), *theirs]
     return {
         ".md": ("\n\n".join(pages) + "\n").encode(),
-        **{suffix: latex(table, notes).encode() for suffix, table in latex_pages.items()},
+        ".tex": latex(first, notes).encode(),
+        "-details.tex": latex(second, notes + theirs).encode(),
         ".csv": as_csv(analysis).encode(),
     }
 
@@ -80,9 +82,9 @@ def overview(analysis: Analysis) -> Table:
 
 def details(analysis: Analysis) -> Table:
     """A row for each cell, with IQM and interval and what was published."""
-    rows = []
-    for row in _records(analysis):
-        shown = _digits([row[name] for name in ("mean", "iqm", "published_mean")])
+    rows, found = [], _records(analysis)
+    for row in found:
+        shown = _digits([it["mean"] for it in found if it["task"] == row["task"]])
         interval = "–"
         if row["low"] is not None:
             interval = f"[{shown(row['low'])}, {shown(row['high'])}]"
@@ -114,18 +116,20 @@ def remarks(analysis: Analysis) -> list[str]:
     everyone = [it for panel in analysis.group.panels for it in panel.lines.values()]
     if not all(it.done.all() for it in everyone):
         found.append("Scores are of runs that came to their end; (9 of 10) says how many did.")
-    numbers = {(it.cell.task, published.number(it.cell)) for it in everyone}
-    named = {
-        number.named(task.rpartition("-v")[0]): None
-        for task, number in sorted(numbers, key=str)
-        if number is not None
-    }
-    if named:
-        found.append(
-            f"Published: {'; '.join(named)}. Other versions of the tasks on another simulator, and "
-            "code that scales directions by λ²: no target."
-        )
     return found
+
+
+def source(analysis: Analysis) -> list[str]:
+    """Where published numbers are from, if there are any."""
+    named: dict[str, dict[str, None]] = {}
+    for row in _records(analysis):
+        if row["published_source"] is not None:
+            named.setdefault(row["published_source"], {})[row["published_task"]] = None
+    return [
+        f"Published: {where}, of {', '.join(tasks)}, on another simulator, with code that scales "
+        "directions by λ². No target."
+        for where, tasks in named.items()
+    ]
 
 
 def markdown(table: Table) -> str:
@@ -205,7 +209,7 @@ def _records(analysis: Analysis) -> list[dict[str, Any]]:
     return rows
 
 
-def _scores(line: Results) -> Mapping[str, float | None]:
+def _scores(line: Results) -> dict[str, float | None]:
     if not len(line.final):
         return {}
     mean, sd = stats.mean_sd(line.final)
