@@ -54,9 +54,23 @@ class Overall(NamedTuple):
     """Of a group, over all panels in which every line has a run that is done."""
 
     panels: Sequence[str]
+    tasks: int
+    """How many different ones those panels are of."""
     left_out: Mapping[str, str]  # panel → why
     scales: Mapping[str, Scale]  # by panel
     scores: Mapping[str, Mapping[str, np.ndarray]]  # normalised: label → panel → (runs,)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several tasks to speak of as a whole."""
+        return self.tasks > 1
+
+    @property
+    def over(self) -> str:
+        """'12 tasks', '11 of 12 tasks', '8 panels of 4 tasks'."""
+        kept, whole = len(self.panels), len(self.panels) + len(self.left_out)
+        count = f"{kept}" if kept == whole else f"{kept} of {whole}"
+        return f"{count} tasks" if kept == self.tasks else f"{count} panels of {self.tasks} tasks"
 
 
 class Analysis(NamedTuple):
@@ -147,7 +161,9 @@ def overall(group: Group, everything: Data) -> Overall:
         }
         for label in labels
     }
-    return Overall([panel.title for panel in kept], left_out, scales, scores if kept else {})
+    tasks = len({panel.task for panel in kept})
+    titles = [panel.title for panel in kept]
+    return Overall(titles, tasks, left_out, scales, scores if kept else {})
 
 
 def scale(task: str, everything: Data) -> Scale | None:

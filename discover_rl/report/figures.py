@@ -75,7 +75,7 @@ def _panel(
     for label, line in panel.lines.items():
         _line(axes, line.curves[kind], look[label], counted)
         key = published.key(line.cell)
-        if key in theirs:
+        if key is not None and key in theirs:
             steps = np.arange(theirs[key].shape[1]) * published.EVERY
             inside = steps <= line.cell.steps
             smoothed = stats.smooth(theirs[key], data.WINDOW)[:, inside]

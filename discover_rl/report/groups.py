@@ -60,7 +60,7 @@ def groups(data: Data) -> list[Group]:
             base = first, "the first value in the study"
             name = f"{algorithm}-settings" if several else algorithm
             # What differs from panel to panel stands there, what all share beside the algorithm.
-            title = algorithm if several else f"{algorithm}, {arm(mine[0])}"
+            title = f"{algorithm}, by setting" if several else f"{algorithm}, {arm(mine[0])}"
             found.append(_group(name, title, algorithm, mine, panel, setting_text, base))
     return found
 
@@ -77,7 +77,11 @@ def slug(text: str) -> str:
 def setting_text(results: Results) -> str:
     """'λ = 0.3', as it varies over the grid."""
     pairs = results.cell.varied.items()
-    return ", ".join(f"{SYMBOLS.get(name, name)} = {_value(it)}" for name, it in pairs)
+    return ", ".join(f"{_short(name)} = {_value(it)}" for name, it in pairs)
+
+
+def _short(name: str) -> str:
+    return SYMBOLS.get(name, name.rpartition(".")[2])
 
 
 def _value(value: Any) -> str:

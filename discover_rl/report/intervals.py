@@ -45,7 +45,7 @@ def figures(analysis: Analysis) -> dict[str, dict[str, bytes]]:
 def aggregate(analysis: Analysis) -> dict[str, bytes] | None:
     """IQM, mean and optimality gap of normalised scores, where there are several tasks."""
     scores = analysis.overall.scores
-    if len(analysis.overall.panels) < 2:
+    if not analysis.overall.several:
         return None
     look = style.looks(analysis.group)
     facets = {
@@ -55,14 +55,14 @@ def aggregate(analysis: Analysis) -> dict[str, bytes] | None:
         ]
         for name, statistic in STATISTICS.items()
     }
-    title = f"{_over(analysis)}; bars: 95 % bootstrap intervals"
+    title = f"{analysis.overall.over}; bars: 95 % bootstrap intervals"
     return _forest(facets, f"{analysis.group.title}: normalised scores of {title}", 3)
 
 
 def profile(analysis: Analysis) -> dict[str, bytes] | None:
     """The fraction of runs above each normalised score."""
     scores = analysis.overall.scores
-    if len(analysis.overall.panels) < 2:
+    if not analysis.overall.several:
         return None
     look = style.looks(analysis.group)
     values = np.concatenate([x for of in scores.values() for x in of.values()])
@@ -81,7 +81,7 @@ def profile(analysis: Analysis) -> dict[str, bytes] | None:
         axes.grid(alpha=0.3, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
         style.legend(drawn, list(scores), look)
-        _title(drawn, f"{analysis.group.title}: performance profile, {_over(analysis)}")
+        _title(drawn, f"{analysis.group.title}: performance profile, {analysis.overall.over}")
         return style.rendered(drawn)
 
 
@@ -95,10 +95,10 @@ def improvement(analysis: Analysis) -> dict[str, bytes] | None:
     if not rows:
         return None
     scores = analysis.overall.scores
-    if len(analysis.overall.panels) > 1 and group.base in scores:
+    if analysis.overall.several and group.base in scores:
         for label in rows.keys() & scores.keys():
             whole = stats.improvement(scores[label], scores[group.base])
-            rows[label].append(Mark("all tasks", *whole, look[label]))
+            rows[label].append(Mark("all", *whole, look[label]))
     title = f"{group.title}: P(a run scores above one of {group.base}), 95 % bootstrap intervals"
     return _forest(_faceted(group.panels, rows), title, 3, middle=0.5, limits=(-0.04, 1.04))
 
@@ -177,11 +177,6 @@ def _mark(axes: Any, row: int, mark: Mark, limits: tuple[float, float] | None) -
         axes.plot(edge, row, ">", color=colour, fillstyle="none", markersize=6)
     else:
         axes.plot(mark.value, row, mark.look.marker, color=colour, markersize=5)
-
-
-def _over(analysis: Analysis) -> str:
-    kept, all_ = len(analysis.overall.panels), len(analysis.group.panels)
-    return f"{kept} tasks" if kept == all_ else f"{kept} of {all_} tasks"
 
 
 def _title(drawn: Any, title: str) -> None:

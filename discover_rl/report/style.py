@@ -86,7 +86,8 @@ def legend(
     for name, options in more:
         lines.append(Line2D([], [], **options))
         names.append(name)
-    columns = max(1, min(len(names), int(drawn.get_figwidth() // 1.8)))
+    rows = -(-len(names) // max(1, int(drawn.get_figwidth() // 1.8)))
+    columns = -(-len(names) // rows)
     drawn.legend(
         lines, names, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5
     )

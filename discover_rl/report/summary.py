@@ -78,6 +78,9 @@ def signed(interval: Interval) -> str:
     """'+120 [−80, 310]'."""
     largest = max(abs(it) for it in interval if it is not None)
     places = 0 if largest >= 100 else 1 if largest >= 10 else 2 if largest >= 0.1 else 3
+    bounds = [it for it in interval[1:] if it]
+    while places < 6 and any(float(f"{it:.{places}f}") == 0 for it in bounds):
+        places += 1  # a bound that is not 0 is not written as 0
     value = f"{interval.value:+.{places}f}"
     if interval.low is None:
         return f"{value} (no interval)".replace("-", "−")
@@ -95,13 +98,13 @@ def provenance(everything: Data, notes: Sequence[str] = ()) -> list[str]:
 def _overall(analysis: Analysis) -> list[str]:
     """Over all tasks, where there are several."""
     group, overall = analysis.group, analysis.overall
-    if len(group.panels) < 2:
+    if len({panel.task for panel in group.panels}) < 2:
         return []
     said = []
     if overall.left_out:
         why = "; ".join(f"{panel} ({reason})" for panel, reason in overall.left_out.items())
         said.append(f"Left out of what is said over all tasks: {why}.")
-    if len(overall.panels) < 2 or group.base not in overall.scores:
+    if not overall.several or group.base not in overall.scores:
         return [*said, "Nothing can be said over all tasks yet."]
     base, lines = overall.scores[group.base], []
     for label in group.rivals:
@@ -114,7 +117,7 @@ def _overall(analysis: Analysis) -> list[str]:
         if better.low is not None:
             chance += f" [{better.low:.0%}, {better.high:.0%}]"
         lines.append(
-            f"- {label} − {group.base}, {len(overall.panels)} tasks, normalised: "
+            f"- {label} − {group.base}, {overall.over}, normalised: "
             f"{signed(difference)}: {verdict(difference, runs, label)}. "
             f"A run of it scores above one of {group.base} with probability {chance}."
         )
@@ -135,7 +138,7 @@ def _efficiency(analysis: Analysis) -> list[str]:
         if it.reached is None:
             continue
         when = "not reached" if it.reached.step is None else f"{it.reached.step:,}"
-        if it.reached.share is not None:
+        if it.reached.share:
             ends = ["never" if end is None else f"{end:,}" for end in it.reached[1:3]]
             when += f" [{ends[0]}, {ends[1]}]"
         lines.append(f"- {it.label} on {it.panel}: {when}")
