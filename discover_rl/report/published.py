@@ -136,7 +136,7 @@ def curves(place: Path) -> Found:
     notes = [
         f"{sum(map(len, kept.values())):,} published runs of {len(kept):,} cells in {place.name}"
     ]
-    notes += [f"{count:,} published runs left out: {why}" for why, count in sorted(odd.items())]
+    notes += [f"Left out of published runs: {count:,}, {why}" for why, count in sorted(odd.items())]
     return Found({which: _padded(them) for which, them in kept.items()}, notes)
 
 
