@@ -287,6 +287,18 @@ def test_intervals_in_words(interval, text):
     assert summary.signed(interval) == text
 
 
+def test_runs_of_other_code_are_pointed_out(tmp_path):
+    study = declare(TWO)
+    fill(tmp_path, study)
+    page = summary.text(*analysed(study, tmp_path))
+    assert "4 runs: discover_rl 0.1.0, numpy 2.4; commit abc123" in page
+    assert "Not all runs" not in page
+    file = tmp_path / study.names[0] / "record.jsonl"
+    file.write_text(file.read_text().replace('"numpy": "2.4"', '"numpy": "2.5"'))
+    page = summary.text(*analysed(study, tmp_path))
+    assert "Not all runs were made by the same code and versions." in page
+
+
 def test_reaching_the_baseline_counts_steps(tmp_path):
     study = declare(TWO, seeds=5)
     for cell in study.cells:

@@ -101,11 +101,6 @@ class Results:
         steps, smoothed = thinned(self.steps, stats.smooth(self.scores, WINDOW))
         return {kind: curve(steps, smoothed, band) for kind, band in BANDS.items()}
 
-    @cached_property
-    def versions(self) -> Counter[str]:
-        """What made its runs, and how many of them."""
-        return Counter(_version(run.header) for run in self.runs if run.header)
-
 
 @dataclass(frozen=True)
 class Data:
@@ -128,8 +123,16 @@ class Data:
         return [run for run in self.runs if run.state not in ("done", "failed")]
 
     @property
-    def versions(self) -> Counter[str]:
-        return sum((cell.versions for cell in self.cells), Counter())
+    def origins(self) -> dict[str, Counter[str]]:
+        """What made the runs: versions of all that can move a result → commit → how many runs."""
+        found: dict[str, Counter[str]] = {}
+        for run in self.runs:
+            if run.header is not None:
+                code = run.header.get("code", {})
+                versions = [f"{name} {it}" for name, it in code.items() if it != "absent"]
+                commits = found.setdefault(", ".join(versions) or "versions unknown", Counter())
+                commits[run.header.get("commit") or "unknown"] += 1
+        return found
 
     @property
     def standing(self) -> str:
@@ -180,9 +183,3 @@ def curve(steps: np.ndarray, smoothed: np.ndarray, band: Callable[[Any], stats.I
             if interval.low is not None:
                 low[a:b], high[a:b] = interval.low, interval.high
     return Curve(steps, value, low, high, there.sum(axis=0))
-
-
-def _version(header: Mapping[str, Any]) -> str:
-    code = header.get("code", {})
-    packages = ", ".join(f"{name} {it}" for name, it in code.items() if it != "absent")
-    return f"commit {header.get('commit') or 'unknown'}; {packages or 'versions unknown'}"

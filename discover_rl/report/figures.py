@@ -109,7 +109,12 @@ def _line(axes: Any, curve: data.Curve, it: Look, counted: bool) -> None:
         point = (curve.steps[end], curve.value[end])
         axes.plot(*point, "|", color=it.colour, markersize=9)
         if counted:
-            above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+            above: dict[str, Any] = {
+                "xytext": (0, 6),
+                "textcoords": "offset points",
+                "ha": "center",
+            }
+            above["bbox"] = {"facecolor": "white", "alpha": 0.7, "pad": 0.4, "linewidth": 0}
             axes.annotate(f"{curve.runs[end + 1]} left", point, fontsize=6, **above)
 
 

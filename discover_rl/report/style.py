@@ -69,7 +69,7 @@ def steps_axis(axis: Any) -> None:
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axis.set_major_formatter(EngFormatter(sep=""))
-    axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
 def legend(

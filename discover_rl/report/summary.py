@@ -88,9 +88,13 @@ def signed(interval: Interval) -> str:
 
 
 def provenance(everything: Data, notes: Sequence[str] = ()) -> list[str]:
-    made = [f"- {runs:,} runs: {version}" for version, runs in sorted(everything.versions.items())]
+    origins = everything.origins
+    made = [
+        f"- {commits.total():,} runs: {versions}; commit {', '.join(sorted(commits))}"
+        for versions, commits in origins.items()
+    ]
     found = ["\n".join(made) or "No run has begun."]
-    if len(made) > 1:
+    if len(origins) > 1:
         found.append("Not all runs were made by the same code and versions.")
     return found + list(notes)
 
