@@ -15,6 +15,7 @@ from discover_rl.commands import (
     INTERRUPTED,
     USER_ERROR,
     look,
+    report,
     study,
     theory,
     train,
@@ -35,7 +36,7 @@ app.command()(train.train)
 app.command()(tune.tune)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
-STUDIES = (study.plan, study.run, study.status, study.export)
+STUDIES = (study.plan, study.run, study.status, study.export, report.report)
 for command in (*STUDIES, theory.theory, visitation.visitation):
     app.command()(command)
 

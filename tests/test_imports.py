@@ -23,7 +23,7 @@ ORDER = [
     ["engines"],
     ["training"],
     ["studies"],
-    ["display"],
+    ["display", "report"],
     ["board", "api"],
     ["tuning"],
     ["commands"],

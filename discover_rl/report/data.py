@@ -1,0 +1,185 @@
+"""From records to arrays: what a report, of whatever form, is made of.
+
+`load` reads each record once. Runs that are not over, or failed, are in the curves as far as they
+came and in no final score; how many runs a number is made of is known everywhere, and why others
+are missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from discover_rl import stats
+from discover_rl.store import Record
+from discover_rl.studies import Cell, Study, progress
+
+LAST = 10
+"""Evaluations whose mean is a run's final score, as in the paper."""
+WINDOW = 5
+"""Evaluations of the window that smooths curves, as in the paper."""
+FEWEST = 5
+"""Runs below which nothing is claimed or set in bold: with 2 runs a side, a bootstrap's interval of
+the difference of equals leaves 0 out in a third of all cases; with 5, in about one of 16."""
+POINTS = 250
+"""Curves are drawn, and reached levels sought, at no more points than that, after smoothing."""
+BANDS: dict[str, Callable[[Any], stats.Interval]] = {
+    "paper": stats.half_sd_band,
+    "iqm": stats.bootstrap,
+}
+"""Mean and half a standard deviation to either side; IQM and its 95 % interval."""
+
+
+class RunInfo(NamedTuple):
+    """How a run stands, and what made it."""
+
+    name: str
+    seed: int
+    state: str  # one of progress.STATES
+    step: int
+    reason: str  # of a failure
+    header: Mapping[str, Any] | None  # its record's first line
+
+
+class Curve(NamedTuple):
+    """Of a cell: at each step, of the runs that were evaluated there. Bounds of one run are NaN."""
+
+    steps: np.ndarray
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    runs: np.ndarray  # how many
+
+    @property
+    def ends(self) -> list[int]:
+        """Points after which fewer runs go on."""
+        return [int(i) for i in np.flatnonzero(np.diff(self.runs) < 0)]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What came of a cell."""
+
+    cell: Cell
+    runs: Sequence[RunInfo]
+    steps: np.ndarray  # (points,) at which any run was evaluated
+    scores: np.ndarray  # (runs, points) mean return of each evaluation; NaN where there is none
+
+    @cached_property
+    def done(self) -> np.ndarray:
+        """Which runs came to their end, (runs,)."""
+        return np.array([run.state == "done" for run in self.runs], bool)
+
+    @cached_property
+    def final(self) -> np.ndarray:
+        """Mean of the last evaluations of each run that is done, (runs that are done,)."""
+        rows = [row[np.isfinite(row)][-LAST:] for row in self.scores[self.done]]
+        return np.array([row.mean() for row in rows])
+
+    @property
+    def averaged(self) -> int:
+        """How many evaluations a final score is the mean of: fewer than LAST in short runs."""
+        return min(LAST, len(self.steps))
+
+    @property
+    def count(self) -> str:
+        """Of runs that are done: '10 runs', '9 of 10 runs'."""
+        done, all_ = int(self.done.sum()), len(self.runs)
+        some = f"{all_}" if done == all_ else f"{done} of {all_}"
+        return f"{some} run{'s' * (all_ != 1)}"
+
+    @cached_property
+    def curves(self) -> dict[str, Curve]:
+        """As the paper draws them, and as practice demands."""
+        steps, smoothed = thinned(self.steps, stats.smooth(self.scores, WINDOW))
+        return {kind: curve(steps, smoothed, band) for kind, band in BANDS.items()}
+
+
+@dataclass(frozen=True)
+class Data:
+    """What came of a study."""
+
+    study: Study
+    cells: Sequence[Results]
+
+    @property
+    def runs(self) -> list[RunInfo]:
+        return [run for cell in self.cells for run in cell.runs]
+
+    @property
+    def failed(self) -> list[RunInfo]:
+        return [run for run in self.runs if run.state == "failed"]
+
+    @property
+    def unfinished(self) -> list[RunInfo]:
+        """Runs that may still come to their end."""
+        return [run for run in self.runs if run.state not in ("done", "failed")]
+
+    @property
+    def origins(self) -> dict[str, Counter[str]]:
+        """What made the runs: versions of all that can move a result → commit → how many runs."""
+        found: dict[str, Counter[str]] = {}
+        for run in self.runs:
+            if run.header is not None:
+                code = run.header.get("code", {})
+                versions = [f"{name} {it}" for name, it in code.items() if it != "absent"]
+                commits = found.setdefault(", ".join(versions) or "versions unknown", Counter())
+                commits[run.header.get("commit") or "unknown"] += 1
+        return found
+
+    @property
+    def standing(self) -> str:
+        """In words: '40 runs: 38 done, 1 running, 1 failed'."""
+        counted = Counter(run.state for run in self.runs)
+        states = [f"{counted[state]:,} {state}" for state in progress.STATES if counted[state]]
+        return f"{len(self.runs):,} runs: {', '.join(states)}"
+
+
+def load(study: Study, out: Path) -> Data:
+    """All there is of a study in its folder; nothing of it has to be there."""
+    standings = iter(progress.standings(study, out))
+    return Data(study, [_results(cell, out, standings) for cell in study.cells])
+
+
+def thinned(steps: np.ndarray, curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every so-manieth point, counted from the last, so that no more than POINTS are left."""
+    stride = max(1, -(-len(steps) // POINTS))
+    keep = np.arange(len(steps) - 1, -1, -stride)[::-1]
+    return steps[keep], curves[:, keep]
+
+
+def _results(cell: Cell, out: Path, standings: Any) -> Results:
+    runs, found = [], []
+    for seed, name in zip(cell.seeds, cell.names, strict=True):
+        record, standing = Record(out / name / "record.jsonl"), next(standings)
+        evaluations = record.evaluations
+        found.append({it["step"]: sum(it["returns"]) / len(it["returns"]) for it in evaluations})
+        # A run may have gone on since its standing was read; it counts as done if we have its end.
+        state = "done" if record.done else standing.state
+        reason = record.glance.reason or (standing.reason if state == "failed" else "")
+        runs.append(RunInfo(name, seed, state, standing.step, reason, record.header))
+    steps = sorted(set().union(*found))
+    scores = np.array([[run.get(step, np.nan) for step in steps] for run in found], float)
+    return Results(cell, runs, np.array(steps, int), scores.reshape(len(runs), len(steps)))
+
+
+def curve(steps: np.ndarray, smoothed: np.ndarray, band: Callable[[Any], stats.Interval]) -> Curve:
+    """The same runs are there over whole stretches; each is seen to by itself."""
+    there = np.isfinite(smoothed)
+    value, low, high = np.full((3, len(steps)), np.nan)
+    changes = np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1
+    for a, b in itertools.pairwise([0, *changes, len(steps)]):
+        rows = there[:, a : a + 1].any(axis=1)
+        if a < b and rows.any():
+            interval = band(smoothed[rows, a:b])
+            value[a:b] = interval.value
+            if interval.low is not None:
+                low[a:b], high[a:b] = interval.low, interval.high
+    return Curve(steps, value, low, high, there.sum(axis=0))

@@ -1,0 +1,133 @@
+"""How a study's cells are laid side by side: which rivals share a panel, and who is the baseline.
+
+A group is a figure with panels, and a table with rows and columns. Where several arms compete there
+is one of them per algorithm: a panel for each task (and value of what varies), a line for each arm.
+Where settings vary there is one more: a panel for each task and arm, a line for each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from discover_rl.algorithms import ON_POLICY
+from discover_rl.report.data import Data, Results
+
+SYMBOLS = {"strategy.lam": "λ", "gamma": "γ", "tau": "τ"}
+"""Settings that have a letter in the paper."""
+
+
+class Panel(NamedTuple):
+    """What is compared with each other."""
+
+    title: str
+    task: str
+    lines: Mapping[str, Results]  # by label
+
+
+class Group(NamedTuple):
+    name: str
+    """For files."""
+    title: str
+    algorithm: str
+    panels: Sequence[Panel]
+    labels: Sequence[str]
+    """Of lines, in the study's order; a panel may lack some."""
+    base: str
+    """The label of what all others are compared with."""
+    why: str
+    """Why that one, in words."""
+
+    @property
+    def rivals(self) -> list[str]:
+        return [label for label in self.labels if label != self.base]
+
+
+def groups(data: Data) -> list[Group]:
+    found = []
+    for algorithm in dict.fromkeys(it.cell.algorithm for it in data.cells):
+        mine = [it for it in data.cells if it.cell.algorithm == algorithm]
+        arm = _arms(mine)
+        arms, varied = {arm(it) for it in mine}, any(it.cell.varied for it in mine)
+        if len(arms) > 1 or not varied:
+            panel = _title(lambda it: [setting_text(it)])
+            base = _baseline(algorithm, {arm(it): it.cell.strategy for it in mine})
+            found.append(_group(algorithm, algorithm, algorithm, mine, panel, arm, base))
+        if varied:
+            several = len(arms) > 1
+            panel = _title(lambda it, arm=arm, several=several: [arm(it)] if several else [])
+            first = setting_text(mine[0])
+            base = first, "the first value in the study"
+            name = f"{algorithm}-settings" if several else algorithm
+            # What differs from panel to panel stands there, what all share beside the algorithm.
+            title = f"{algorithm}, by setting" if several else f"{algorithm}, {arm(mine[0])}"
+            found.append(_group(name, title, algorithm, mine, panel, setting_text, base))
+    return found
+
+
+def slug(text: str) -> str:
+    """As part of a file's name."""
+    letters = {letter: word.rpartition(".")[2] for word, letter in SYMBOLS.items()}
+    text = "".join(letters.get(letter, letter) for letter in text)
+    for old, new in ((" = ", "="), (", ", "-"), (" ", "-"), (":", "-"), ("/", "-")):
+        text = text.replace(old, new)
+    return text
+
+
+def setting_text(results: Results) -> str:
+    """'λ = 0.3', as it varies over the grid."""
+    pairs = results.cell.varied.items()
+    return ", ".join(f"{_short(name)} = {_value(it)}" for name, it in pairs)
+
+
+def _short(name: str) -> str:
+    return SYMBOLS.get(name, name.rpartition(".")[2])
+
+
+def _value(value: Any) -> str:
+    return "×".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _arms(cells: Sequence[Results]) -> Callable[[Results], str]:
+    """What an arm is called: by its name, with the strategy where several share one."""
+    strategies: dict[str, set[str]] = {}
+    for it in cells:
+        strategies.setdefault(it.cell.arm, set()).add(it.cell.strategy)
+
+    def name(results: Results) -> str:
+        cell = results.cell
+        return cell.arm if len(strategies[cell.arm]) == 1 else f"{cell.strategy}, {cell.arm}"
+
+    return name
+
+
+def _title(parts: Callable[[Results], list[str]]) -> Callable[[Results], str]:
+    return lambda it: ", ".join([it.cell.task, *filter(None, parts(it))])
+
+
+def _group(
+    name: str,
+    title: str,
+    algorithm: str,
+    cells: Sequence[Results],
+    panel: Callable[[Results], str],
+    line: Callable[[Results], str],
+    base: tuple[str, str],
+) -> Group:
+    panels: dict[str, Panel] = {}
+    for it in cells:
+        lines = panels.setdefault(panel(it), Panel(panel(it), it.cell.task, {})).lines
+        assert isinstance(lines, dict)
+        lines[line(it)] = it
+    labels = list(dict.fromkeys(line(it) for it in cells))
+    return Group(name, title, algorithm, list(panels.values()), labels, *base)
+
+
+def _baseline(algorithm: str, strategies: Mapping[str, str]) -> tuple[str, str]:
+    """On-policy the algorithm's own exploration, off-policy Gaussian noise if it is there."""
+    wanted = ("none",) if algorithm in ON_POLICY else ("gaussian", "none")
+    for strategy in wanted:
+        for label, its in strategies.items():
+            if its == strategy and len(set(strategies.values())) > 1:
+                return label, "the baseline"
+    return next(iter(strategies)), "the first in the study, for want of a baseline"

@@ -1,0 +1,242 @@
+"""Final scores as tables: Markdown, LaTeX (booktabs) and CSV.
+
+Of every group there is an overview in the layout of the paper's Table 1, mean ± standard deviation
+over seeds, and a list of details with a row for each cell. The CSV has the details in full
+precision, for further use.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from discover_rl import stats
+from discover_rl.report import data, published
+from discover_rl.report.comparisons import Analysis
+from discover_rl.report.data import Results
+from discover_rl.report.groups import Group, Panel
+
+DETAILS = (
+    *("task", "algorithm", "line", "runs", "of", "mean", "sd", "iqm", "low", "high", "bold"),
+    *("published_mean", "published_sd", "published_task", "published_source"),
+)
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "×": r"$\times$",
+    "²": "$^2$",
+    "–": "--",
+    "λ": r"$\lambda$",
+    "γ": r"$\gamma$",
+    "τ": r"$\tau$",
+} | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+
+class Entry(NamedTuple):
+    text: str
+    bold: bool = False
+
+
+class Table(NamedTuple):
+    head: Sequence[str]
+    rows: Sequence[Sequence[Entry]]
+    caption: str
+
+
+def files(analysis: Analysis) -> dict[str, bytes]:
+    """By suffix of their names."""
+    first, second, notes = overview(analysis), details(analysis), remarks(analysis)
+    theirs = source(analysis)
+    pages = [f"# {analysis.group.title}", markdown(first), *notes, markdown(second), *theirs]
+    return {
+        ".md": ("\n\n".join(pages) + "\n").encode(),
+        ".tex": latex(first, notes).encode(),
+        "-details.tex": latex(second, notes + theirs).encode(),
+        ".csv": as_csv(analysis).encode(),
+    }
+
+
+def overview(analysis: Analysis) -> Table:
+    """Rows are lines and columns are tasks, or the other way round where there are more tasks."""
+    group = analysis.group
+    turned = len(group.panels) > len(group.labels)
+    cells = {
+        (panel.title, label): _entry(analysis, panel, label)
+        for panel in group.panels
+        for label in group.labels
+    }
+    titles = [panel.title for panel in group.panels]
+    if turned:
+        rows = [[Entry(it), *(cells[it, label] for label in group.labels)] for it in titles]
+    else:
+        rows = [[Entry(label), *(cells[it, label] for it in titles)] for label in group.labels]
+    head = ["task" if turned else "setting", *(group.labels if turned else titles)]
+    return Table(head, rows, f"{group.title}: {_measure(group)}")
+
+
+def details(analysis: Analysis) -> Table:
+    """A row for each cell, with IQM and interval and what was published."""
+    rows, found = [], _records(analysis)
+    for row in found:
+        shown = _digits([it["mean"] for it in found if it["task"] == row["task"]])
+        interval = "–"
+        if row["low"] is not None:
+            interval = f"[{shown(row['low'])}, {shown(row['high'])}]"
+        theirs = "–"
+        if row["published_mean"] is not None:
+            spread = f"{shown(row['published_mean'])} ± {shown(row['published_sd'])}"
+            theirs = f"{spread} ({row['published_task']})"
+        texts = [row["task"], row["line"], f"{row['runs']} of {row['of']}"]
+        texts += [shown(row["mean"]), shown(row["sd"]), shown(row["iqm"]), interval, theirs]
+        rows.append([Entry(text, row["bold"] and i == 5) for i, text in enumerate(texts)])
+    head = ["task", "setting", "runs", "mean", "sd", "IQM", "95 % interval of IQM", "published"]
+    return Table(head, rows, f"{analysis.group.title}: {_measure(analysis.group)}, in detail")
+
+
+def as_csv(analysis: Analysis) -> str:
+    text = io.StringIO()
+    table = csv.DictWriter(text, DETAILS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(_records(analysis))
+    return text.getvalue()
+
+
+def remarks(analysis: Analysis) -> list[str]:
+    """What a reader of the table has to know."""
+    found = [
+        f"± is one standard deviation over runs. Bold: its IQM is above that of every other by the "
+        f"95 % bootstrap interval of the difference, with at least {data.FEWEST} runs of each."
+    ]
+    everyone = [it for panel in analysis.group.panels for it in panel.lines.values()]
+    if not all(it.done.all() for it in everyone):
+        found.append("Scores are of runs that came to their end; (9 of 10) says how many did.")
+    return found
+
+
+def source(analysis: Analysis) -> list[str]:
+    """Where published numbers are from, if there are any."""
+    named: dict[str, dict[str, None]] = {}
+    for row in _records(analysis):
+        if row["published_source"] is not None:
+            named.setdefault(row["published_source"], {})[row["published_task"]] = None
+    return [
+        f"Published: {where}, of {', '.join(tasks)}, on another simulator, with code that scales "
+        "directions by λ². No target."
+        for where, tasks in named.items()
+    ]
+
+
+def markdown(table: Table) -> str:
+    def line(texts: Sequence[str]) -> str:
+        return f"| {' | '.join(text.replace('|', '∣') for text in texts)} |"
+
+    marked = [[f"**{it.text}**" if it.bold else it.text for it in row] for row in table.rows]
+    rule = "|".join(["---", *["---:"] * (len(table.head) - 1)])
+    return "\n".join(
+        [f"{table.caption}.", "", line(table.head), f"|{rule}|", *(line(row) for row in marked)]
+    )
+
+
+def latex(table: Table, notes: Sequence[str] = ()) -> str:
+    r"""Needs \usepackage{booktabs}."""
+
+    def line(texts: Sequence[str]) -> str:
+        return f"        {' & '.join(texts)} \\\\"
+
+    body = [
+        line([rf"\textbf{{{escaped(it.text)}}}" if it.bold else escaped(it.text) for it in row])
+        for row in table.rows
+    ]
+    caption = " ".join([f"{table.caption}.", *notes])
+    return "\n".join(
+        [
+            r"\begin{table}[!hbt]",
+            r"\begin{center}",
+            rf"    \caption{{{escaped(caption)}}}",
+            rf"    \begin{{tabular}}{{@{{}} l*{{{len(table.head) - 1}}}{{r}} @{{}}}}",
+            r"        \toprule",
+            line([rf"\textbf{{{escaped(text)}}}" for text in table.head]),
+            r"        \midrule",
+            *body,
+            r"        \bottomrule",
+            r"    \end{tabular}",
+            r"\end{center}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def escaped(text: str) -> str:
+    """For LaTeX, letter by letter, so that nothing is escaped twice."""
+    return "".join(SPECIAL.get(letter, letter) for letter in text)
+
+
+def _entry(analysis: Analysis, panel: Panel, label: str) -> Entry:
+    line = panel.lines.get(label)
+    if line is None or not len(line.final):
+        return Entry("–" if line is None else f"– (0 of {len(line.runs)})")
+    means = [stats.mean_sd(it.final)[0] for it in panel.lines.values() if len(it.final)]
+    shown = _digits(means)
+    mean, sd = stats.mean_sd(line.final)
+    text = shown(mean) if sd is None else f"{shown(mean)} ± {shown(sd)}"
+    if not line.done.all():
+        text += f" ({len(line.final)} of {len(line.runs)})"
+    return Entry(text, analysis.best[panel.title] == label)
+
+
+def _records(analysis: Analysis) -> list[dict[str, Any]]:
+    """The details as numbers, None where there is none."""
+    rows = []
+    for panel in analysis.group.panels:
+        for label, line in panel.lines.items():
+            row: dict[str, Any] = dict.fromkeys(DETAILS)
+            row |= {"task": panel.title, "algorithm": line.cell.algorithm, "line": label}
+            row |= {"runs": len(line.final), "of": len(line.runs)}
+            row |= _scores(line) | {"bold": analysis.best[panel.title] == label}
+            if (theirs := published.number(line.cell)) is not None:
+                kind = line.cell.task.rpartition("-v")[0]
+                row |= {"published_mean": theirs.mean, "published_sd": theirs.sd}
+                row |= {"published_task": f"{kind}-{theirs.version}"}
+                row |= {"published_source": f"{theirs.source}, {theirs.seeds} seeds"}
+            rows.append(row)
+    return rows
+
+
+def _scores(line: Results) -> dict[str, float | None]:
+    if not len(line.final):
+        return {}
+    mean, sd = stats.mean_sd(line.final)
+    return {"mean": mean, "sd": sd} | dict(
+        zip(("iqm", "low", "high"), stats.bootstrap(line.final), strict=True)
+    )
+
+
+def _measure(group: Group) -> str:
+    """What a score is, in words."""
+    lines = [it for panel in group.panels for it in panel.lines.values() if len(it.steps)]
+    counts = sorted({it.averaged for it in lines}) or [data.LAST]
+    steps = sorted({it.cell.steps for panel in group.panels for it in panel.lines.values()})
+    many = " or ".join(map(str, counts))
+    only = "" if counts == [data.LAST] else " (there are no more)" * (len(counts) == 1)
+    after = " or ".join(f"{it:,}" for it in steps)
+    return f"return, mean of the last {many} evaluations{only} of {after} steps"
+
+
+def _digits(values: Sequence[float | None]) -> Callable[[float | None], str]:
+    """How numbers that stand together are written: about four places of the largest."""
+    largest = max((abs(it) for it in values if it is not None), default=0.0)
+    places = 0 if largest >= 1000 else 1 if largest >= 10 else 2
+
+    def shown(value: float | None) -> str:
+        if value is None or math.isnan(value):
+            return "–"
+        return f"{value:.{places}f}".replace("-", "−")
+
+    return shown
