@@ -22,6 +22,8 @@ MUJOCO = (
 
 ALONE = {"NPROC": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 """The environment of a process that is to have one thread; XLA reads both."""
+ALONE_FROM_START = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""The same for NumPy and for JAX's decompositions, which look when they are loaded."""
 
 
 def cores() -> int:

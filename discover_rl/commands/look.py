@@ -79,11 +79,11 @@ def list_(
         typer.echo(title)
         for member, sentence in members.items():
             typer.echo(f"  {member:<10} {sentence}")
+    typer.echo("studies")
+    for study, sentence in studies.abouts().items():
+        typer.echo(f"  {study:<20} {sentence}")
     for line in _matrix():
         typer.echo(line)
-    typer.echo("studies")
-    for known in studies.shipped():
-        typer.echo(f"  {known:<20} {studies.load(known).about}")
     typer.echo("`discover list NAME` shows the settings.")
 
 

@@ -24,7 +24,7 @@ from discover_rl import programs
 from discover_rl.config import Run
 from discover_rl.engines import Hear, Outcome
 from discover_rl.jobs import Job
-from discover_rl.machine import ALONE
+from discover_rl.machine import ALONE, ALONE_FROM_START
 from discover_rl.observers import Observer, Report
 from discover_rl.types import Stopped, UserError
 
@@ -62,7 +62,7 @@ def run(
                 mine, theirs = spawn.Pipe(duplex=False)
                 told = jobs[number], checkpoint_seconds, patience, os.getpid()
                 process = spawn.Process(target=_work, args=(theirs, stop, *told), daemon=True)
-                with _undisturbed():
+                with _undisturbed(), _environment(ALONE_FROM_START if place == "cpu" else {}):
                     process.start()
                 theirs.close()
                 working[mine] = number, process
@@ -97,6 +97,18 @@ def _undisturbed() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """What is started here finds these set; what the user has set stays."""
+    missing = variables.keys() - os.environ.keys()
+    os.environ |= {name: variables[name] for name in missing}
+    try:
+        yield
+    finally:
+        for name in missing:
+            del os.environ[name]
 
 
 def _obituary(code: int) -> str:

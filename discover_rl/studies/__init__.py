@@ -113,6 +113,11 @@ def shipped() -> dict[str, Any]:
     return {file.name.removesuffix(".toml"): file for file in sorted(found, key=lambda it: it.name)}
 
 
+def abouts() -> dict[str, str]:
+    """What those are about."""
+    return {name: tomllib.loads(it.read_text())["about"] for name, it in shipped().items()}
+
+
 def load(word: str) -> Study:
     """The study of this name, or in this file; a UserError that says what is wrong with it."""
     known, path = shipped(), Path(word)
