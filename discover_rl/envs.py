@@ -114,6 +114,8 @@ class Lanes(Stage):
         for env in itertools.compress(range(envs), alive.tolist()):
             here = self.envs[env]
             try:
+                if env in self.crashes:
+                    raise RuntimeError  # it is not to be touched again
                 raw, gain, done, limit, _ = here.step(boxed[env])
             except Exception as error:  # other lanes have nothing to do with it
                 self.crashes.setdefault(env, raised(error))
@@ -128,7 +130,7 @@ class Lanes(Stage):
                 terminated[env] = done or (limit and self.limit_terminates)
                 ended[env] = True
                 self.begin(env)
-            reward[env] = gain
+            reward[env] = gain if env not in self.crashes else np.nan
         # A copy, because the device may still be reading when the next step writes.
         return Seen(reward, terminated, ended, next_obs, self.obs.copy())
 

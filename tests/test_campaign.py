@@ -221,6 +221,7 @@ def test_mistakes_start_nothing(small, tmp_path, capsys):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_an_environment_that_crashes_ends_its_run_alone(tmp_path, capsys):
     """Run 1's does; its cohort's other run and the other cohort go on."""
     path, out = tmp_path / "small.toml", tmp_path / "out"
@@ -235,6 +236,7 @@ def test_an_environment_that_crashes_ends_its_run_alone(tmp_path, capsys):
     assert discover("status", str(path), "--out", str(out)) == 1
 
 
+@pytest.mark.slow
 def test_a_bad_cell_and_a_full_disk_fail_what_they_touch(tmp_path, capsys):
     path, out = tmp_path / "small.toml", tmp_path / "out"
     both = '["Pendulum-v1", "tests.fragile:Homebound-v0"]'

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from discover_rl import checkpoint, provenance, store, training
+from discover_rl.envs import episode_seed
 from discover_rl.types import UserError
 from tests.trainings import assert_same_files, files, runs_of, stop_at
 
@@ -101,6 +102,41 @@ def test_an_evaluation_that_is_not_finite_stops_its_lane_alone(tmp_path):
     failure = {"step": 0, "event": "diverged", "quantity": "evaluation"}
     assert records["seed-0"].failure == failure
     assert records["seed-1"].done
+
+
+class Moody(Sour):
+    """Raises where that one pays NaN, and in the second episode of run 1."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed == episode_seed(1, 1):
+            raise OSError("the track\nis closed")
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        if np.isnan(self.reward):
+            raise RuntimeError
+        return super().step(action)
+
+
+gymnasium.register("Moody-v0", entry_point=Moody)
+
+
+def test_an_environment_that_raises_stops_its_lane_alone(tmp_path):
+    """In evaluation, at a reset, at a step; the reason is in the record."""
+    records = training.train(runs_of("Moody-v0", 60, seeds=3), tmp_path / "moody")
+    said = "the environment raised RuntimeError"
+    assert records["seed-0"].failure == {"step": 0, "event": "crashed", "reason": said}
+    said = "the environment raised OSError: the track is closed"
+    assert records["seed-1"].failure == {"step": 1, "event": "crashed", "reason": said}
+    assert records["seed-2"].done
+    records = training.train(runs_of("tests.fragile:Fragile-v0", 60), tmp_path / "fragile")
+    said = "the environment raised RuntimeError: the left hip gave way"
+    assert records["seed-1"].failure == {"step": 30, "event": "crashed", "reason": said}
+    assert records["seed-0"].done
+    runs = runs_of("tests.fragile:Fragile-v0", 60, algorithm="ppo", strategy="none")
+    records = training.train(runs, tmp_path / "ppo")
+    assert records["seed-1"].failure == {"step": 30, "event": "crashed", "reason": said}
+    assert records["seed-0"].done
 
 
 def test_a_folder_is_for_runs_of_one_kind(whole):
