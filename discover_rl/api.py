@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -89,17 +90,17 @@ def launch(
     processes: int = 1,
 ) -> list[Result]:
     """`train`, with the settings in a mapping, where no name can be taken for an argument."""
-    from discover_rl import config, display, tasks, training
-    from discover_rl.observers import Several
-
-    runs = config.resolve(task, algorithm, strategy, steps, seeds, overrides)
-    tasks.make(task).close()  # before anything is written, so that a wrong task leaves no trace
-    asked = list(observer) if isinstance(observer, Iterable) else [observer]
     with contextlib.ExitStack() as stack:
+        stopping = stack.enter_context(stop_on_signal())  # importing takes a second, too
+        from discover_rl import config, display, tasks, training
+        from discover_rl.observers import Several
+
+        runs = config.resolve(task, algorithm, strategy, steps, seeds, overrides)
+        tasks.make(task).close()  # before anything is written, so that a wrong task leaves no trace
+        asked = list(observer) if isinstance(observer, Iterable) else [observer]
         everyone = Several(
             stack.enter_context(display.on_terminal(folder)) if it is None else it for it in asked
         )
-        stopping = stack.enter_context(stop_on_signal())
         records = training.train(runs, folder, everyone, stopping, checkpoint_seconds, processes)
     return [results.read(records[run.name]) for run in runs]
 
@@ -115,6 +116,7 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
     def ask(number: int, frame: Any) -> None:
         del number, frame
         if asked.is_set():
+            print("Stopped at once; the last checkpoint is kept.", file=sys.stderr)
             raise KeyboardInterrupt
         asked.set()
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections import deque
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from discover_rl.display import console, say
+from discover_rl.display import Pace, console, say
 from discover_rl.engines import Outcome, places
 from discover_rl.jobs import Job
 from discover_rl.store import Taken
@@ -26,26 +25,8 @@ from discover_rl.types import Stopped
 
 ROWS = 40
 """No table is longer than that."""
-RATE_SECONDS = 30.0
-
-
-class Pace:
-    """How fast one cohort is, over the last half minute."""
-
-    def __init__(self, step: int):
-        self.step = step
-        self._marks = deque([(time.monotonic(), step)])
-
-    def at(self, step: int) -> None:
-        now, self.step = time.monotonic(), step
-        self._marks.append((now, step))
-        while len(self._marks) > 2 and now - self._marks[0][0] > RATE_SECONDS:
-            self._marks.popleft()
-
-    @property
-    def rate(self) -> float:
-        (began, first), (now, last) = self._marks[0], self._marks[-1]
-        return (last - first) / (now - began) if now > began else 0.0
+WIDEST = 30
+"""Of a cohort's title, so that 80 columns hold its row."""
 
 
 class Lines(Board):
@@ -97,30 +78,41 @@ class Screen(Lines):
         """What the table shows needs no line."""
 
     def render(self) -> Group:
-        table = Table(box=None, padding=(0, 2))
-        for name in ("cohort", "runs", "step", "", "steps/s", "left", "last return"):
-            table.add_column(name, justify="left" if name in ("cohort", "") else "right")
         working = [it for it in self.jobs if it.desk in self.paces and it.desk not in self.over]
+        if not working:
+            return Group(Text(self._summary(working)))
+        table = Table(box=None, padding=(0, 1))
+        for name in ("cohort", "runs", "step", "", "steps/s", "left", "last return"):
+            left = name == "cohort"
+            table.add_column(name, justify="left" if left else "right", no_wrap=True)
         for job in working[:ROWS]:
             pace, steps, lanes = self.paces[job.desk], job.runs[0].steps, len(job.runs)
-            bar = "█" * (12 * pace.step // steps)
             left = duration((steps - pace.step) / pace.rate) if pace.rate else "–"
-            rate = f"{pace.rate * lanes:,.0f}"
-            row = (Text(title(job)), f"{lanes}", f"{pace.step:,}", f"{bar:·<12}", rate, left)
-            table.add_row(*row, self.last.get(job.desk, "–"))
+            done, rate = f"{pace.step / steps:.0%}", f"{pace.rate * lanes:,.0f}"
+            row = (Text(self._short(job)), f"{lanes}", f"{pace.step:,}", done, rate, left)
+            table.add_row(*row, self.last.get(job.desk, "–").partition(" at ")[0])
         return Group(table, Text(self._summary(working)))
+
+    def _short(self, job: Job) -> str:
+        """A cohort's title without what all have in common, from its end."""
+        parts = title(job).split("/")
+        common = os.path.commonpath([title(it) for it in self.jobs]).split("/")
+        text = "/".join(parts[min(len(common), len(parts) - 1) :])
+        return text if len(text) <= WIDEST else f"…{text[1 - WIDEST :]}"
 
     def _summary(self, working: Sequence[Job]) -> str:
         waiting = len(self.jobs) - len(working) - len(self.over)
         rate = sum(self.paces[job.desk].rate * len(job.runs) for job in working)
         steps = {desk: pace.step for desk, pace in self.paces.items()}
-        todo = sum(
+        steps_left = sum(
             (job.runs[0].steps - steps.get(job.desk, 0)) * len(job.runs)
             for job in self.jobs
             if job.desk not in self.over
         )
-        left = f" · about {duration(todo / rate)} left at {rate:,.0f} steps/s" if rate else ""
-        return f"{len(self.over)} of {len(self.jobs)} cohorts ended, {waiting} waiting{left}"
+        time_left = duration(steps_left / rate) if rate else ""
+        left = f" · about {time_left} left at {rate:,.0f} steps/s" if rate else ""
+        todo = f"{waiting} waiting or starting" if waiting else "none waiting"
+        return f"{len(self.over)} of {len(self.jobs)} cohorts ended, {todo}{left}"
 
 
 @contextlib.contextmanager
@@ -159,8 +151,10 @@ def show_standings(study: Study, found: Sequence[Standing]) -> None:
         say(f"failed: {it.name}: {it.reason}")
     if len(failed) > ROWS:
         say(f"  … and {len(failed) - ROWS:,} more that failed")
+    if len(sources := {it.made_by for it in found if it.made_by}) > 1:
+        say(f"Runs of {len(sources)} different versions of the code are among them.")
     words = ", ".join(f"{number:,} {state}" for state, number in counts(found).items())
-    say(f"{len(found):,} runs: {words}; {_share(study, found):.1%} of all steps.")
+    say(f"{_many(len(found), 'run')}: {words}; {_share(study, found):.1%} of all steps.")
 
 
 def show_plan(
@@ -193,8 +187,8 @@ def show_plan(
     runs, todo = (sum(len(job.runs) for job in it) for it in (cohorts, left))
     memory, disk = peak(left, found)
     say(
-        f"{runs:,} runs of {study.steps:,} steps in {len(cohorts):,} cohorts; "
-        f"{todo:,} of them in cohorts that are not done."
+        f"{_many(runs, 'run')} of {study.steps:,} steps in {_many(len(cohorts), 'cohort')}; "
+        f"{todo:,} of them to be trained."
     )
     say(f"At most {size(memory)} of memory and {size(disk)} of disk at a time.")
     total = hours(left, found)
@@ -202,8 +196,8 @@ def show_plan(
         say("How long it takes is not known; without --no-measure it is measured.")
     else:
         kinds = {job.place for job in left}
-        many = sum(most for place, most in places().items() if place in kinds)
-        say(f"About {duration(3600 * total)} on this machine, {many} cohorts at once.")
+        many = min(len(left), sum(most for place, most in places().items() if place in kinds))
+        say(f"About {duration(3600 * total)} on this machine, {_many(many, 'cohort')} at once.")
 
 
 def size(number: float) -> str:
@@ -223,6 +217,10 @@ def title(job: Job) -> str:
     cells = dict.fromkeys(run.name.rpartition("/")[0] for run in job.runs)
     first = next(iter(cells))
     return first if len(cells) == 1 else f"{first} and {len(cells) - 1} more"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("s" if number != 1 else "")
 
 
 def duration(seconds: float) -> str:

@@ -88,9 +88,9 @@ def _inter(last: Path, entry: Mapping[str, Any], grave: Path) -> None:
 
 
 def step_of(out: Path) -> int:
-    """The step of the newest checkpoint."""
+    """The step of the newest checkpoint; 0 if there is none."""
     last = find(out)
-    return int(manifest(last)["step"]) if last else 0
+    return int(last.name.removeprefix("checkpoint-")) if last else 0
 
 
 def save(

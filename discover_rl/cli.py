@@ -63,8 +63,6 @@ def main() -> NoReturn:
         sys.exit(FAILED)
     except Stopped as stop:
         _exit(f"Stopped at step {stop.step:,}, all is saved. To go on: {command}", INTERRUPTED)
-    except KeyboardInterrupt:
-        _exit("Stopped at once; the last checkpoint is kept.", INTERRUPTED)
     except ChildProcessError as error:
         _exit("\n".join([*getattr(error, "__notes__", []), str(error)]), FAILED)
     except OSError as error:

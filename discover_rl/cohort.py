@@ -25,7 +25,7 @@ import safetensors.numpy
 from discover_rl import checkpoint, provenance, store, visits
 from discover_rl.agent import Agent
 from discover_rl.algorithms import ON_POLICY
-from discover_rl.config import Run
+from discover_rl.config import Run, cohorts
 from discover_rl.envs import Episode, Lanes
 from discover_rl.evaluate import Evaluator, Interrupted
 from discover_rl.observers import Observer
@@ -50,6 +50,7 @@ class Cohort:
         resume: Path | None = None,
     ):
         """Records and policies go below `out`, checkpoints below `desk`."""
+        assert len(cohorts(runs)) == 1, "one program is for runs of one kind"
         first, seeds = runs[0], [run.seed for run in runs]
         self.runs, self.out, self.desk, self.observer = list(runs), out, desk, observer
         self.records = [records[run.name] for run in runs]
@@ -121,10 +122,12 @@ class Cohort:
         # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
         if self.step == 0:
             self._save()
-        self.agent.prepare(self.state, self.step)
-        began = saved = time.monotonic()
         evaluating = 0.0
         try:
+            if stopping():  # while programs are compiled nobody listens
+                raise Interrupted
+            self.agent.prepare(self.state, self.step)
+            began = saved = time.monotonic()
             while self.alive.any():
                 if self.step % every == 0 or self.step == steps:
                     before = time.monotonic()

@@ -27,7 +27,7 @@ from discover_rl.results import Result
 
 console = Console()
 REFRESH_SECONDS = 0.2
-RATE_MARKS = 50  # the rate shown is that of the last ten seconds
+RATE_SECONDS = 20.0
 
 
 def say(text: str) -> None:
@@ -47,6 +47,25 @@ def on_terminal(out: Path) -> Iterator[Observer]:
         yield observer
     if not observer.began:
         say(f"Nothing left to do: {out} holds all of it.")
+
+
+class Pace:
+    """How fast one cohort is, over the last moments."""
+
+    def __init__(self, step: int):
+        self.step = step
+        self._marks = deque([(time.monotonic(), step)])
+
+    def at(self, step: int) -> None:
+        now, self.step = time.monotonic(), step
+        self._marks.append((now, step))
+        while len(self._marks) > 2 and now - self._marks[0][0] > RATE_SECONDS:
+            self._marks.popleft()
+
+    @property
+    def rate(self) -> float:
+        (began, first), (now, last) = self._marks[0], self._marks[-1]
+        return (last - first) / (now - began) if now > began else 0.0
 
 
 class Lines(Observer):
@@ -92,7 +111,7 @@ class Screen(Lines):
         )
         self.task: TaskID | None = None
         self.last: dict[str, str] = {}
-        self._marks: deque[tuple[float, int]] = deque(maxlen=RATE_MARKS)
+        self._pace, self._shown = Pace(0), 0.0
 
     def started(self, runs: Sequence[Run], step: int) -> None:
         super().started(runs, step)
@@ -102,16 +121,15 @@ class Screen(Lines):
         name = f"{first.algorithm} + {first.strategy}"
         self.task = self.progress.add_task(name, total=first.steps, completed=step, rate="–")
         self.last = {run.name: "–" for run in runs}
-        self._marks.clear()
-        self._marks.append((time.monotonic(), step))
+        self._pace = Pace(step)
 
     def stepped(self, step: int) -> None:
-        now, (shown, _) = time.monotonic(), self._marks[-1]
-        if self.task is None or now - shown < REFRESH_SECONDS:
+        now = time.monotonic()
+        if self.task is None or now - self._shown < REFRESH_SECONDS:
             return
-        self._marks.append((now, step))
-        began, first = self._marks[0]
-        rate = (step - first) / (now - began)
+        self._shown = now
+        self._pace.at(step)
+        rate = self._pace.rate
         label = f"{rate:,.0f} × {len(self.last)}" if len(self.last) > 1 else f"{rate:,.0f}"
         self.progress.update(self.task, completed=step, rate=label)
 

@@ -45,7 +45,7 @@ def do(
 ) -> None:
     """Do what is missing of a cohort. Raises Taken if somebody else is at it, and as `Cohort.run`
     does."""
-    with store.locked(job.desk, patience):
+    with store.locked(job.desk, patience, stopping):
         go_on(job, observer, stopping, checkpoint_seconds)
 
 
@@ -64,11 +64,22 @@ def go_on(
             path = None
         else:
             lanes = begun
+            _refuse_gaps(job, records, path)
     if path is None:
         checkpoint.clear(job.desk)  # as above, or of what was left by who was killed clearing
     if lanes:
         cohort = Cohort(lanes, records, job.out, job.desk, observer, path)
         cohort.run(stopping, checkpoint_seconds)
+
+
+def _refuse_gaps(job: Job, records: Mapping[str, Record], path: Path) -> None:
+    """A record that is gone cannot be gone on with."""
+    living = [lane["name"] for lane in checkpoint.manifest(path)["lanes"] if lane["alive"]]
+    if lost := [name for name in living if records[name].header is None]:
+        raise UserError(
+            f"{records[lost[0]].path} is gone, though its run was begun; put it back, or remove "
+            f"{path} to start all runs of its cohort over."
+        )
 
 
 def opened(run: Run, out: Path) -> Record:
@@ -108,8 +119,8 @@ def resumable(path: Path, runs: Mapping[str, Run]) -> list[Run]:
         name = changed[0]
         raise UserError(
             f"{path} was written by other code ({name} {content['code'].get(name)}, now "
-            f"{ours[name]}), so going on would not be exact; go back to that code, or start over "
-            "with another --out."
+            f"{ours[name]}), so going on would not be exact; go back to that code, or remove "
+            f"{path} to start these runs over."
         )
     lanes = content["lanes"]
     if absent := [lane["name"] for lane in lanes if lane["name"] not in runs]:

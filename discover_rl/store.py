@@ -23,7 +23,7 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,11 +79,28 @@ def glance(path: Path) -> Glance:
                 file.seek(max(0, end - 4 * max(len(tail), 1024)))
                 tail = file.read(end - file.tell())
         whole = tail[: tail.rfind(b"\n") + 1].splitlines()
-        return Glance(json.loads(first), json.loads(whole[-1])) if whole else Glance()
+        if not whole:
+            return Glance()
+        header, last = json.loads(first), json.loads(whole[-1])
+        if not isinstance(last, dict) or not isinstance(header, dict) or "run" not in header:
+            raise ValueError("line 1 is not that of a run")
+        return Glance(header, last)
     except FileNotFoundError:
         return Glance()
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """A file's JSON lines, a torn last one left out; none if there is no file."""
+    raw = path.read_bytes() if path.exists() else b""
+    try:
+        found = [json.loads(line) for line in raw[: raw.rfind(b"\n") + 1].splitlines()]
+        if not all(isinstance(line, dict) for line in found):
+            raise ValueError("a line is no object")
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
+    return found
 
 
 class Record:
@@ -91,17 +108,9 @@ class Record:
 
     def __init__(self, path: Path):
         self.path = path
-        self.lines: list[dict[str, Any]] = []
-        if not path.exists():
-            return
-        raw = path.read_bytes()
-        whole = raw[: raw.rfind(b"\n") + 1]
-        try:
-            self.lines = [json.loads(line) for line in whole.splitlines()]
-            if not all(isinstance(line, dict) for line in self.lines):
-                raise ValueError("a line is no object")
-        except ValueError as error:
-            raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
+        self.lines = lines(path)
+        if self.lines and "run" not in self.lines[0]:
+            raise UserError(f"{path} is damaged (no run in line 1); move it away to start over.")
 
     @property
     def header(self) -> dict[str, Any] | None:
@@ -156,8 +165,9 @@ class Record:
 
 
 @contextlib.contextmanager
-def locked(out: Path, patience: float = 0.0) -> Iterator[None]:
-    """Only one process at a time works in a folder. The lock dies with its process."""
+def locked(out: Path, patience: float = 0.0, stopping: Callable[[], bool] = bool) -> Iterator[None]:
+    """Only one process at a time works in a folder. The lock dies with its process. Raises Taken
+    when patience is at an end, or who waits is asked to stop."""
     until = time.monotonic() + patience
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -170,7 +180,7 @@ def locked(out: Path, patience: float = 0.0) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError as error:
-                if time.monotonic() >= until:
+                if time.monotonic() >= until or stopping():
                     raise Taken(
                         f"Another process is training in {out}; choose another --out."
                     ) from error

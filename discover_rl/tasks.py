@@ -15,6 +15,10 @@ from discover_rl.machine import MUJOCO
 from discover_rl.types import Spec, UserError
 
 
+class Unmakeable(UserError):
+    """A task that exists, but not here and now."""
+
+
 def make(task: str, reward_delay: int = 1, filmed: bool = False) -> gymnasium.Env:
     """The environment of this id; a UserError where there is none or it cannot be trained on."""
     module, colon, name = task.rpartition(":")
@@ -25,7 +29,7 @@ def make(task: str, reward_delay: int = 1, filmed: bool = False) -> gymnasium.En
             env = gymnasium.make(task, disable_env_checker=True, **seen_as)
     except ModuleNotFoundError as error:
         cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
-        raise UserError(f"{task} needs a module that is not installed: {cause.name}.") from error
+        raise Unmakeable(f"{task} needs a module that is not installed: {cause.name}.") from error
     except (gymnasium.error.Error, ImportError, ValueError) as error:
         if successor := _successor(name):
             raise UserError(
@@ -36,12 +40,12 @@ def make(task: str, reward_delay: int = 1, filmed: bool = False) -> gymnasium.En
         if filmed and name in gymnasium.registry:
             raise _unseen(task, error) from error
         if name in gymnasium.registry:
-            raise UserError(f"{task} cannot be made: {reason}.") from error
+            raise Unmakeable(f"{task} cannot be made: {reason}.") from error
         hint = nearest(name, gymnasium.registry).replace("mean ", f"mean {module}{colon}")
         raise UserError(f"There is no task {task}.{hint or f' {reason}'}") from error
     except Exception as error:  # whatever the libraries raise that should draw it
         if not filmed:
-            raise
+            raise Unmakeable(f"{task} cannot be made: {_said(error)}.") from error
         raise _unseen(task, error) from error
     seen, acted = env.observation_space, env.action_space
     if not isinstance(acted, gymnasium.spaces.Box) or acted.dtype.kind != "f":
@@ -163,4 +167,6 @@ def _said(error: Exception) -> str:
 
 def limit(task: str) -> int | None:
     """After how many steps an episode is cut; None if never."""
-    return gymnasium.spec(task).max_episode_steps
+    env = make(task)
+    env.close()
+    return env.spec.max_episode_steps if env.spec else None

@@ -9,8 +9,7 @@ import pandas
 import pytest
 
 from discover_rl import machine, store, studies
-from discover_rl.engines import local
-from discover_rl.observers import Observer
+from discover_rl.observers import Droppable, Observer
 from discover_rl.store import Taken
 from discover_rl.studies import campaign, plan, progress
 from discover_rl.types import Stopped, UserError
@@ -75,8 +74,8 @@ def pretend(outcomes):
 def carry_out(path: Path, out: Path, outcomes, shard=(1, 1), retry=False):
     study = studies.load(str(path))
     engine, calls = pretend(outcomes)
-    jobs = campaign.prepare(study, out, retry)
-    whole = campaign.carry_out(jobs, engine, campaign.Board(), Observer(), bool, shard)
+    jobs = campaign.prepare(study, out, shard, retry)
+    whole = campaign.carry_out(jobs, engine, campaign.Board(), Observer(), bool)
     return whole, calls, {it.name: it for it in progress.standings(study, out)}
 
 
@@ -140,7 +139,7 @@ def test_what_others_train_is_left_to_them_after_a_second_look(small, tmp_path, 
     taken = Taken("somebody")
     whole, calls, found = carry_out(small, tmp_path / "a", {"0000": [taken, taken]})
     assert not whole
-    assert calls == [(["0000", "0001"], 0.0), (["0000"], local.desks.PATIENCE)]
+    assert calls == [(["0000", "0001"], 0.0), (["0000"], 0.0)]
     assert found["Pendulum-v1/td3/none/seed-0"].state == "waiting"
     # A worker of a killed process is gone after a while.
     whole, _, found = carry_out(small, tmp_path / "b", {"0000": [taken, None]})
@@ -156,11 +155,76 @@ def test_stopped_is_not_failed(small, tmp_path, one_core):
 
 def test_shards_are_all_of_it_and_never_the_same(small, tmp_path, one_core):
     small.write_text(SMALL.replace('"gaussian"', '"gaussian", "ou", "discover", "psne"'))
-    done = []
+    study, done = studies.load(str(small)), []
     for i in (1, 2, 3):
-        _, calls, _ = carry_out(small, tmp_path / "out", {}, (i, 3))
+        whole, calls, found = carry_out(small, tmp_path / "out", {}, (i, 3))
+        assert whole
         done += calls[0][0]
+        assert [it.state for it in found.values()].count("done") == [4, 8, 10][i - 1]
     assert sorted(done) == [f"{i:04}" for i in range(5)]
+    # Also where there are more parts than groups, and whatever the machines have.
+    for n in (2, 3, 7):
+        parts = [[run.name for run in plan.part_of(study, (i, n))] for i in range(1, n + 1)]
+        assert sorted(name for part in parts for name in part) == sorted(study.names)
+
+
+def test_an_edited_study_forms_other_cohorts_or_is_refused(small, tmp_path, one_core):
+    """Two arms that shared a cohort, until one of them got a setting that is static."""
+    arms = SMALL.replace('strategy = ["none", "gaussian"]', 'strategy = "gaussian"')
+    arms += '[[arm]]\nname = "a"\n[[arm]]\nname = "b"\ngamma = 0.9\n'
+    small.write_text(arms)
+    out = tmp_path / "out"
+    assert [len(job.runs) for job in plan.agreed(studies.load(str(small)), out)] == [4]
+    small.write_text(arms + '"env.reward_delay" = 10\n')
+    jobs = plan.agreed(studies.load(str(small)), out)
+    assert [len(job.runs) for job in jobs] == [2, 2]
+    small.write_text(arms)
+    carry_out(small, tmp_path / "begun", {"0000": Stopped(0)})
+    (tmp_path / "begun" / jobs[0].runs[0].name).mkdir(parents=True)
+    small.write_text(arms + '"env.reward_delay" = 10\n')
+    with pytest.raises(UserError, match="holds another study, in which"):
+        carry_out(small, tmp_path / "begun", {})
+
+
+def test_status_notices_that_the_study_has_changed(small, tmp_path, one_core):
+    carry_out(small, tmp_path / "out", {})
+    small.write_text(SMALL.replace("warmup = 40", "warmup = 41"))
+    found = progress.standings(studies.load(str(small)), tmp_path / "out")
+    assert {it.state for it in found} == {"failed"}
+    assert found[0].reason == "its record is of another study: warmup is 40 there and 41 here"
+
+
+def test_an_observer_that_raises_is_left_out(small, tmp_path):
+    class Loud(Observer):
+        def started(self, runs, step):
+            raise OSError(28, "No space left on device")
+
+    class Quiet(Observer):
+        heard = 0
+
+        def started(self, runs, step):
+            self.heard += 1
+
+    study, said, quiet = studies.load(str(small)), [], Quiet()
+    engine, _ = pretend({})
+    jobs = campaign.prepare(study, tmp_path / "out")
+    both = Droppable([Loud(), quiet], said.append)
+    assert campaign.carry_out(jobs, engine, campaign.Board(), both, bool)
+    assert said == ["Loud is left out from here on: [Errno 28] No space left on device"]
+    assert quiet.heard == len(jobs)
+
+
+@pytest.mark.slow
+def test_a_cohort_whose_record_is_gone_is_not_gone_on_with(small, tmp_path, capsys):
+    small.write_text(SMALL.replace("steps = 120", "steps = 100_000"))
+    words = ["run", str(small), "--out", str(tmp_path / "out"), "--checkpoint-seconds", "0"]
+    assert discover(*words, "--minutes", "0.2") == 3
+    lost = tmp_path / "out" / "Pendulum-v1" / "td3" / "none" / "seed-1" / "record.jsonl"
+    lost.unlink()
+    assert discover(*words, "--minutes", "0.2") == 1
+    said = capsys.readouterr().out
+    assert f"{lost} is gone, though its run was begun; put it back, or remove" in said
+    assert not lost.exists()
 
 
 def test_failed_runs_are_done_again_when_asked(small, tmp_path, one_core):

@@ -91,7 +91,7 @@ def test_the_command_measures_once_and_trains_nothing(jobs, pretended, tmp_path,
     assert "How long it takes is not known" in capsys.readouterr().out
     assert discover(*words) == 0
     said = capsys.readouterr().out
-    assert "4 runs of 120 steps in 2 cohorts; 4 of them in cohorts that are not done." in said
+    assert "4 runs of 120 steps in 2 cohorts; 4 of them to be trained." in said
     assert "on this machine, 2 cohorts at once." in said
     assert not (tmp_path / "out").exists()
 

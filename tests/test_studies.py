@@ -101,16 +101,17 @@ strategy = "gaussian"
 strategy = "discover"
 
 [[skip]]
-task = ["Pendulum-v1", "Hopper-v5"]
+task = "Pendulum-v1"
 name = "loud"
-"strategy.sigma" = 0.1
+strategy = "discover"
 """
     )
     assert [cell.name for cell in declared(text).cells] == [
         *("Pendulum-v1/td3/loud", "Pendulum-v1/td3/discover")
     ]
     assert declared(text).cells[0].runs[0].strategy_hyper.sigma == 0.5
-    left = declared(text.replace('"strategy.sigma" = 0.1\n', ""))
+    head, skip, tail = text.partition("[[skip]]")
+    left = declared(head + skip + tail.replace("discover", "gaussian"))
     assert [cell.arm for cell in left.cells] == ["discover"]
 
 
@@ -143,6 +144,18 @@ def test_a_task_of_the_users_own_makes_no_folders_of_its_own():
         ("[set]", "[[arm]]\nalgorithm = 'td3'\n[set]", "algorithm is in .grid. and in an ..arm.."),
         ("[set]", "[[skip]]\ntak = 'x'\n[set]", r"\[\[skip\]\]: There is no key tak"),
         ("[set]", "[[skip]]\nalgorithm = 'td3'\n[set]", "leaves nothing to run"),
+        (
+            "[set]",
+            "[[skip]]\nstrategy = 'nome'\n[set]",
+            r"strategy: There is no nome. Did you mean none",
+        ),
+        ("[set]", "[[arm]]\nname = '../x'\n[set]", "name is of letters, digits"),
+        ("[set]", "[[arm]]\nnme = 'x'\n[set]", r"There is no key nme. Did you mean name\?"),
+        ("gamma = 0.9", "seed = 3", r"There is no key seed. Did you mean seeds\?"),
+        ("[grid]", "[grid]\nname = 'x'", "name belongs into ..arm.., not into .grid."),
+        ("[grid]", "[grid]\nhidden = [400, 300]", "hidden in .grid. is a list of lists"),
+        ('"td3"', '[["td3"]]', "There is no algorithm"),
+        ('"Pendulum-v1"', "3", "task must be a word, not 3"),
         ("[set]", "[[arm]]\ntau = 0.1\n[[arm]]\ntau = 0.2\n[set]", "give every ..arm.. a name"),
     ],
 )

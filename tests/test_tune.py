@@ -406,7 +406,7 @@ def test_a_trial_that_diverges_fails_and_keeps_the_reason(tmp_path, capfd):
     assert 0 < len(bad) < 4  # Optuna, of two choices, tries both
     for row in rows:
         assert bool(row["failure"]) == (row in bad) == (not row["score"])
-    assert "not finite at step 4" in bad[0]["failure"]
+    assert "is not finite (step 4" in bad[0]["failure"]
     assert bad[0]["failure"].endswith(", seed 1000")
     out = capfd.readouterr().out
     assert f"failed, the first of them trial {bad[0]['trial']}: {bad[0]['failure']}\n" in out

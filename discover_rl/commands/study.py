@@ -32,14 +32,13 @@ def plan(
     """
     from discover_rl import board, studies
     from discover_rl.display import say
-    from discover_rl.studies import estimate, progress
+    from discover_rl.studies import estimate
     from discover_rl.studies import plan as plans
 
     declared = studies.load(study)
     folder = out or declared.out
     cohorts = plans.proposed(declared, folder)
-    over = {it.name for it in progress.standings(declared, folder) if it.state == "done"}
-    left = [job for job in cohorts if any(run.name not in over for run in job.runs)]
+    left = plans.left(cohorts)
     tell = (lambda what: say(f"measuring {what} …")) if measure else None
     found = estimate.costs(left, estimate.Paces(), tell)
     board.show_plan(declared, cohorts, left, found)
@@ -73,26 +72,29 @@ def run(
     """Do what is missing of a study.
 
     Stop it, kill it, call it again, from several terminals or machines on one folder at once: no
-    run is trained twice, and none is lost. Exit codes: 0 all is done, 1 something failed, 3 some
-    of it is left to do, 130 Ctrl-C.
+    run is trained twice, and none is lost. Exit codes: 0 all of it, or of the part, is done; 1
+    something failed; 3 some of it is left to do; 130 Ctrl-C.
     """
     import time
 
-    from discover_rl import api, board, engines, observers, studies
-    from discover_rl.studies import campaign, progress
+    from discover_rl import api
 
-    part, declared = _shard(shard), studies.load(study)
-    folder = out or declared.out
-    train = engines.choose(engine, address, processes, checkpoint_seconds)
-    cohorts = campaign.prepare(declared, folder, retry)
     until = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
-    everyone = observers.Several(observers.chosen(folder, tensorboard, wandb))
-    with board.on_terminal() as shown, api.stop_on_signal() as asked:
+    with api.stop_on_signal() as asked:  # from here on nothing is lost that is asked for
+        from discover_rl import board, engines, observers, studies
+        from discover_rl.studies import campaign, progress
 
-        def stopping() -> bool:
-            return asked() or time.monotonic() >= until
+        part, declared = _shard(shard), studies.load(study)
+        folder = out or declared.out
+        train = engines.choose(engine, address, processes, checkpoint_seconds)
+        cohorts = campaign.prepare(declared, folder, part, retry)
+        others = observers.Droppable(observers.chosen(folder, tensorboard, wandb), board.say)
+        with board.on_terminal() as shown:
 
-        whole = campaign.carry_out(cohorts, train, shown, everyone, stopping, part)
+            def stopping() -> bool:
+                return asked() or time.monotonic() >= until
+
+            whole = campaign.carry_out(cohorts, train, shown, others, stopping)
         interrupted = asked()
     found = progress.standings(declared, folder)
     board.show_standings(declared, found)
@@ -125,18 +127,20 @@ def status(study: Name, out: Out = None) -> None:
 def export(
     study: Name,
     out: Out = None,
-    csv: Annotated[
+    to: Annotated[
         Path | None, typer.Option(help="The file to write.", show_default="OUT/STUDY.csv")
     ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV, the only format there is.")] = True,
 ) -> None:
     """Write all evaluations of a study as one tidy table, a row each."""
+    del csv
     from discover_rl import studies
     from discover_rl.display import say
     from discover_rl.studies import tables
 
     declared = studies.load(study)
     folder = out or declared.out
-    path = csv or folder / f"{declared.name}.csv"
+    path = to or folder / f"{declared.name}.csv"
     rows = tables.write(declared, folder, path)
     say(f"{rows:,} evaluations in {path}")
 

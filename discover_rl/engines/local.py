@@ -71,7 +71,7 @@ def run(
                 number, process = working[pipe]
                 try:
                     event, *details = pipe.recv()
-                except EOFError:
+                except (EOFError, OSError):  # an OSError if it was killed while it told
                     process.join()
                     del working[pipe]
                     if process.exitcode and outcomes[number] is None:

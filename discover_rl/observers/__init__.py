@@ -44,17 +44,37 @@ class Several(Observer):
     def __init__(self, observers: Iterable[Observer]):
         self.observers = tuple(observers)
 
-
-def _to_all(name: str) -> Callable[..., None]:
-    def tell(self: Several, *details: Any, **named: Any) -> None:
+    def _tell(self, name: str, *details: Any, **named: Any) -> None:
         for observer in self.observers:
             getattr(observer, name)(*details, **named)
+
+
+class Droppable(Observer):
+    """Passes everything on to several observers; one that raises is told of once and left out, for
+    what it observes is worth more than it is."""
+
+    def __init__(self, observers: Iterable[Observer], say: Callable[[str], None]):
+        self.observers, self._say = list(observers), say
+
+    def _tell(self, name: str, *details: Any, **named: Any) -> None:
+        for observer in [*self.observers]:
+            try:
+                getattr(observer, name)(*details, **named)
+            except Exception as error:
+                self.observers.remove(observer)
+                self._say(f"{type(observer).__name__} is left out from here on: {error}")
+
+
+def _passing_on(name: str) -> Callable[..., None]:
+    def tell(self: Any, *details: Any, **named: Any) -> None:
+        self._tell(name, *details, **named)
 
     return tell
 
 
 for _name in [name for name in vars(Observer) if not name.startswith("_")]:
-    setattr(Several, _name, _to_all(_name))
+    for _kind in (Several, Droppable):
+        setattr(_kind, _name, _passing_on(_name))
 
 
 def chosen(out: Path, tensorboard: bool = False, wandb: str | None = None) -> list[Observer]:

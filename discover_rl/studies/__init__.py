@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,8 @@ from discover_rl.hyper import nearest
 from discover_rl.types import UserError
 
 AXES = ("task", "algorithm", "strategy")
+WORDS = (*AXES, "name", "steps", "seeds")
+NAME = re.compile(r"(?!\.)[\w.+=-]+")
 KEYS = ("about", "source", "steps", "seeds", "set", "grid", "arm", "skip")
 
 
@@ -78,6 +81,9 @@ class Cell:
             found = config.resolve(*request, self.settings)
         except UserError as error:
             raise UserError(f"{self.where}, {self.name}: {error}") from error
+        for name, value in self.varied.items():
+            if isinstance(value, int) and isinstance(found[0].to_json()["settings"][name], list):
+                raise UserError(f"{self.where}: {name} in [grid] is a list of lists.")
         if len(found) != len(self.seeds):
             several = next(name for name, it in self.settings.items() if isinstance(it, list))
             raise UserError(f"{self.where}: several values of {several} belong into [grid].")
@@ -174,8 +180,10 @@ def _cell(
     varied: Mapping[str, Any],
 ) -> Cell:
     for axis in AXES:
-        if not isinstance(choice.get(axis), str):
+        if axis not in choice:
             raise UserError(f"{where} says nothing of {axis}; put it into [grid].")
+        if not isinstance(choice[axis], str):
+            raise UserError(f"{where}: {axis} must be a word, not {choice[axis]!r}.")
     task, algorithm, strategy = (choice[axis] for axis in AXES)
     arm = str(choice.get("name", strategy))
     own = {key: it for key, it in choice.items() if key not in (*AXES, "name")}
@@ -243,13 +251,22 @@ def _check_names(
 ) -> None:
     """No axis is misspelt or in the wrong place, nothing is said twice, and whatever learns or
     explores exists. Settings are checked when they are resolved."""
-    for name in [*grid, *(name for arm in arms for name in arm)]:
-        near = [] if name in AXES or "." in name else difflib.get_close_matches(name, AXES, 1, 0.8)
-        if near:
+    for name in [*common, *grid, *(name for arm in arms for name in arm)]:
+        near = difflib.get_close_matches(name, WORDS, 1, 0.75)
+        if near and name not in WORDS and "." not in name:
             raise UserError(f"{where}: There is no key {name}. Did you mean {near[0]}?")
-    for axis in AXES:
-        if axis in common:
-            raise UserError(f"{where}: {axis} belongs into [grid], not into [set].")
+    for word in WORDS:
+        right = {"name": "[[arm]]", "steps": "the first lines", "seeds": "the first lines"}
+        for table, said in (("[set]", common), ("[grid]", grid)):
+            if word in said and (table == "[set]" or word not in AXES):
+                place = right.get(word, "[grid]")
+                raise UserError(f"{where}: {word} belongs into {place}, not into {table}.")
+    for arm in arms:
+        name = arm.get("name", "unnamed")
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise UserError(
+                f"{where}: an [[arm]]'s name is of letters, digits, +-_=., not {name!r}."
+            )
     for name, value in grid.items():
         if isinstance(value, list) and (not value or len(set(map(str, value))) < len(value)):
             raise UserError(f"{where}, [grid]: {name} is a list without repetition, not {value}.")
@@ -260,6 +277,9 @@ def _check_names(
     for name in {name for skip in skips for name in skip}:
         said = dict.fromkeys(["name", *grid, *(it for arm in arms for it in arm)])
         _known(where, "[[skip]]", name, said)
+        meant = [*_list(grid.get(name, [])), *(arm[name] for arm in arms if name in arm)]
+        for value in (it for skip in skips for it in _list(skip.get(name, []))):
+            _known(where, f"[[skip]] {name}", value, [*map(str, meant), *meant], "There is no")
     members = {"algorithm": config.ALGORITHMS, "strategy": config.STRATEGIES}
     for axis, known in members.items():
         for word in [*_list(grid.get(axis, [])), *(arm[axis] for arm in arms if axis in arm)]:
@@ -269,7 +289,8 @@ def _check_names(
 def _known(
     where: str, table: str, word: Any, words: Any, complaint: str = "There is no key"
 ) -> None:
-    if word not in words:
+    if not isinstance(word, str | int | float) or word not in words:
         place = f"{where}, {table}" if table else where
-        hint = nearest(str(word), words) or f" There are {', '.join(words)}."
+        listed = ", ".join(dict.fromkeys(map(str, words)))
+        hint = nearest(str(word), map(str, words)) or f" There are {listed}."
         raise UserError(f"{place}: {complaint} {word}.{hint}")

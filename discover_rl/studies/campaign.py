@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from discover_rl.jobs import Job
 from discover_rl.observers import Observer
 from discover_rl.store import Taken
 from discover_rl.studies import Study, plan, progress
+from discover_rl.tasks import Unmakeable
 from discover_rl.types import Stopped, UserError
 
 Engine = Callable[[Sequence[Job], Hear, Callable[[], bool], float], list[Outcome]]
@@ -31,22 +33,29 @@ class Board:
         """A cohort came to its end, or why it did not."""
 
 
-def prepare(study: Study, out: Path, retry: bool = False) -> list[Job]:
-    """The study's cohorts, after all was checked that can be before anything starts."""
-    runs = study.runs
-    for task in dict.fromkeys(cell.task for cell in study.cells):
-        where = next(cell.where for cell in study.cells if cell.task == task)
+def prepare(
+    study: Study, out: Path, shard: tuple[int, int] = (1, 1), retry: bool = False
+) -> list[Job]:
+    """The cohorts of a study, or of a part, after all was checked that can be before it starts."""
+    for cell in {cell.task: cell for cell in study.cells}.values():
         try:
-            tasks.make(task).close()
+            tasks.make(cell.task).close()
+        except Unmakeable:
+            continue  # fails its own runs, and no others
         except UserError as error:
-            raise UserError(f"{where}, task: {error}") from error
-    for run in runs:
+            raise UserError(f"{cell.where}, task: {error}") from error
+    for run in study.runs:
         header = store.glance(out / run.name / "record.jsonl").header
         if unlike := header and jobs.difference(header["run"], run.to_json()):
             raise UserError(
                 f"{out} holds another study: in {run.name}, {unlike}; choose another --out."
             )
-    return plan.agreed(study, out, retry)
+    cohorts = plan.agreed(study, out, shard, retry)
+    for job in cohorts:
+        path = checkpoint.find(job.desk)
+        if path is not None and not store.taken(job.desk):
+            jobs.resumable(path, {run.name: run for run in job.runs})
+    return cohorts
 
 
 def carry_out(
@@ -55,26 +64,26 @@ def carry_out(
     board: Board,
     observer: Observer,
     stopping: Callable[[], bool],
-    shard: tuple[int, int] = (1, 1),
 ) -> bool:
-    """Train what is missing of these cohorts, or of the i-th of n parts of them; whether all of it
-    came to its end or failed.
+    """Train what is missing of these cohorts; whether all of it came to its end or failed.
 
     A cohort that fails is noted at its desk and the rest goes on. One that somebody else is
     training is left to them, after a while in which a worker of a killed process would go.
     """
-    i, n = shard
     left = [_left(job) for job in cohorts]
-    parts = list(zip(cohorts, left, strict=True))[i - 1 :: n]
-    mine = [job for job, missing in parts if missing]
+    mine = [job for job, missing in zip(cohorts, left, strict=True) if missing]
     mine.sort(key=lambda job: checkpoint.find(job.desk) is None)  # what was begun comes first
     runs = sum(len(job.runs) for job in cohorts)
     board.planned(mine, runs, runs - sum(left))
-    told = board, observer, stopping
-    taken, stopped = _attempt(mine, engine, *told, patience=0.0)
-    if taken and not stopped:
-        taken, stopped = _attempt(taken, engine, *told, patience=jobs.PATIENCE)
-    return not taken and not stopped
+    outcomes = _attempt(mine, engine, board, observer, stopping)
+    taken = [job for job, it in zip(mine, outcomes, strict=True) if isinstance(it, Taken)]
+    freed = _freed(taken, stopping)
+    outcomes += _attempt(freed, engine, board, observer, stopping) if freed else []
+    for job in taken:
+        if job not in freed:
+            board.ended(job, Taken("somebody else is training it"))
+    stopped = any(isinstance(it, Stopped) for it in outcomes)
+    return not stopped and not any(_left(job) for job in taken)
 
 
 def _attempt(
@@ -83,27 +92,32 @@ def _attempt(
     board: Board,
     observer: Observer,
     stopping: Callable[[], bool],
-    patience: float,
-) -> tuple[list[Job], bool]:
-    """Train these; those that somebody else is training, and whether any was stopped."""
+) -> list[Outcome]:
+    """Train these; what became of each."""
 
     def hear(number: int, event: str, details: tuple[Any, ...]) -> None:
         job = cohorts[number]
-        if event == "ended":
-            (outcome,) = details
-            if outcome is not None and not isinstance(outcome, Taken | Stopped):
-                progress.note_trouble(job.desk, outcome)
-            if patience or not isinstance(outcome, Taken):  # else it will be tried once more
-                board.ended(job, outcome)
-            return
-        if event == "started":
-            progress.forget_trouble(job.desk)
-        board.heard(job, event, details)
-        getattr(observer, event)(*details)
+        if event != "ended":
+            if event == "started":
+                progress.forget_trouble(job.desk)
+            board.heard(job, event, details)
+            getattr(observer, event)(*details)
+        elif not isinstance(details[0], Taken):
+            if details[0] is not None and not isinstance(details[0], Stopped):
+                progress.note_trouble(job.desk, details[0])
+            board.ended(job, details[0])
 
-    outcomes = engine(cohorts, hear, stopping, patience)
-    taken = [job for job, it in zip(cohorts, outcomes, strict=True) if isinstance(it, Taken)]
-    return taken, any(isinstance(it, Stopped) for it in outcomes)
+    return engine(cohorts, hear, stopping, 0.0)
+
+
+def _freed(taken: Sequence[Job], stopping: Callable[[], bool]) -> list[Job]:
+    """Those of whom nobody is at work any more, after a while."""
+    until = time.monotonic() + jobs.PATIENCE
+    while any(store.taken(job.desk) for job in taken):
+        if stopping() or time.monotonic() >= until:
+            break
+        time.sleep(0.2)
+    return [job for job in taken if not store.taken(job.desk)]
 
 
 def _left(job: Job) -> int:

@@ -9,6 +9,7 @@ Humanoid's, are not measured anew; episodes of evaluation are taken to last to t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -58,7 +59,8 @@ class Paces:
         """What is known, or else what is measured now; None if nothing may be measured."""
         if name not in self._known and measure is not None:
             self._known |= measure()
-            store.write(self._path, json.dumps(self._known, indent=1).encode())
+            with contextlib.suppress(OSError):  # then it is measured again
+                store.write(self._path, json.dumps(self._known, indent=1).encode())
         return self._known.get(name)
 
 
@@ -123,7 +125,8 @@ def _cost(
         return Cost(lanes * size, disk, kept, None)
     threads = max(1, machine.cores() - 2) if run.env.engine == "envpool" else 1
     training = lanes * run.steps * max(learning + (here - there) / threads, here / threads)
-    episodes = evaluations * run.eval.episodes * lanes
+    training *= 1 - job.step / run.steps  # what was begun goes on
+    episodes = evaluations * run.eval.episodes * lanes * (1 - job.step / run.steps)
     evaluating = episodes * min(_limit(run.task), run.eval.max_steps) * ACTING * here / threads
     return Cost(lanes * size, disk, kept, start + training + evaluating)
 

@@ -17,9 +17,10 @@ from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run
 from discover_rl.jobs import PATIENCE, Job
 from discover_rl.studies import Study
+from discover_rl.tasks import Unmakeable
 from discover_rl.types import UserError
 
-FILE, DESKS = "cohorts.json", "cohorts"
+FILE, DESKS, RECORD = "cohorts.json", "cohorts", "record.jsonl"
 LANES = {"cpu": 5, "gpu": 256}
 """At most so many in a cohort. On CPUs more are hardly faster, and fewer are lost together."""
 MEMORY_SHARE = 0.75
@@ -29,21 +30,44 @@ Division = dict[str, list[str]]
 """Names of runs by number of cohort."""
 
 
-def agreed(study: Study, out: Path, retry: bool = False) -> list[Job]:
-    """The study's cohorts, decided now if they were not before. With `retry`, runs that failed are
-    forgotten and form new cohorts."""
+def agreed(
+    study: Study, out: Path, shard: tuple[int, int] = (1, 1), retry: bool = False
+) -> list[Job]:
+    """The cohorts of a study, or of the i-th of n parts of it, decided now if they were not before.
+    With `retry`, runs that failed are forgotten and form new cohorts."""
     with store.locked(out, PATIENCE):
         before = _read(out)
         division = _without_failed(before, out) if retry else before
-        division = _extended(division, study, out)
+        division = _extended(_fitting(division, study, out), study, shard)
         if division != before:
             store.write(out / FILE, json.dumps(division, indent=1).encode())
-    return _jobs(division, study, out)
+    return _jobs(division, study, out, shard)
 
 
 def proposed(study: Study, out: Path) -> list[Job]:
-    """The same, without deciding anything."""
-    return _jobs(_extended(_read(out), study, out), study, out)
+    """The same, of all of it, without deciding anything."""
+    return _jobs(_extended(_fitting(_read(out), study, out), study), study, out)
+
+
+def part_of(study: Study, shard: tuple[int, int]) -> list[Run]:
+    """The runs of the i-th of n parts: whole groups that can train together, or, where there are
+    fewer of these than parts, a part of each. Every machine comes to the same."""
+    i, n = shard
+    groups = config.cohorts(study.runs)
+    mine = groups[i - 1 :: n] if len(groups) >= n else [lanes[i - 1 :: n] for lanes in groups]
+    return [run for lanes in mine for run in lanes]
+
+
+def left(cohorts: Sequence[Job]) -> list[Job]:
+    """Of each that is not over, what would be trained: all its lanes if it was begun, else those
+    that are missing."""
+    found = []
+    for job in cohorts:
+        missing = [it for it in job.runs if not store.glance(job.out / it.name / RECORD).over]
+        if missing:
+            begun = checkpoint.find(job.desk) is not None
+            found.append(job if begun else job._replace(runs=missing))
+    return found
 
 
 def numbered(out: Path) -> dict[str, Path]:
@@ -77,7 +101,10 @@ def divided(runs: Sequence[Run]) -> list[list[Run]]:
         kind = lanes[0].task, place, getattr(lanes[0].hyper, "replay_size", 0)
         if kind not in fitting:
             there = machine.gpu_memory() if place == "gpu" else machine.memory() / machine.cores()
-            fitting[kind] = int(MEMORY_SHARE * there / lane_bytes(lanes[0]))
+            try:
+                fitting[kind] = int(MEMORY_SHARE * there / lane_bytes(lanes[0]))
+            except Unmakeable:  # it will be told when it is tried
+                fitting[kind] = 1
         shares = math.ceil(len(lanes) / max(1, min(LANES[place], fitting[kind])))
         if place == "cpu":
             shares = max(shares, math.ceil(machine.cores() / len(groups)))
@@ -89,17 +116,34 @@ def divided(runs: Sequence[Run]) -> list[list[Run]]:
 def _read(out: Path) -> Division:
     path = out / FILE
     try:
-        return json.loads(path.read_text()) if path.exists() else {}
+        content = json.loads(path.read_text()) if path.exists() else {}
+        if not isinstance(content, dict):
+            raise ValueError("no table")
     except ValueError as error:
-        raise UserError(
-            f"{path} is damaged ({error}); restore it, or choose another --out."
-        ) from error
+        raise UserError(f"{path} is damaged ({error}); choose another --out.") from error
+    return content
 
 
-def _extended(division: Division, study: Study, out: Path) -> Division:
+def _fitting(division: Division, study: Study, out: Path) -> Division:
+    """Without cohorts whose runs can no longer train together, for the study has changed."""
+    runs = {run.name: run for run in study.runs}
+    kept = {}
+    for number, names in division.items():
+        lanes = [runs[name] for name in names if name in runs]
+        if len(config.cohorts(lanes)) < 2:
+            kept[number] = names
+        elif checkpoint.find(out / DESKS / number) or any((out / it).exists() for it in names):
+            raise UserError(
+                f"{out} holds another study, in which {names[0]} and {names[-1]} were of one kind; "
+                "choose another --out."
+            )
+    return kept
+
+
+def _extended(division: Division, study: Study, shard: tuple[int, int] = (1, 1)) -> Division:
     """With cohorts for runs that have none."""
     there = {name for names in division.values() for name in names}
-    missing = [run for run in study.runs if run.name not in there]
+    missing = [run for run in part_of(study, shard) if run.name not in there]
     first = max((int(number) for number in division), default=-1) + 1
     new = {f"{first + i:04}": [run.name for run in it] for i, it in enumerate(divided(missing))}
     return division | new
@@ -118,11 +162,13 @@ def _without_failed(division: Division, out: Path) -> Division:
     return kept
 
 
-def _jobs(division: Division, study: Study, out: Path) -> list[Job]:
-    runs = {run.name: run for run in study.runs}
+def _jobs(
+    division: Division, study: Study, out: Path, shard: tuple[int, int] = (1, 1)
+) -> list[Job]:
+    runs, mine = {run.name: run for run in study.runs}, {run.name for run in part_of(study, shard)}
     jobs = []
     for number, names in division.items():
         lanes = [runs[name] for name in names if name in runs]
-        if lanes:
+        if lanes and lanes[0].name in mine:
             jobs.append(Job(lanes, out, out / DESKS / number, place_of(lanes[0])))
     return jobs

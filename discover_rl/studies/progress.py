@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from discover_rl import checkpoint, store
-from discover_rl.studies import Study, plan
+from discover_rl.studies import Cell, Study, plan
 
 TROUBLE = "trouble.json"
 """At a desk: why its cohort came to no end. It is tried again the next time."""
@@ -23,6 +23,7 @@ class Standing(NamedTuple):
     state: str  # one of STATES
     step: int = 0
     reason: str = ""  # of a failure
+    made_by: str = ""  # a hash of the code that began it
 
 
 def standings(study: Study, out: Path) -> list[Standing]:
@@ -30,18 +31,37 @@ def standings(study: Study, out: Path) -> list[Standing]:
     desks = plan.numbered(out)
     at = {desk: _at_desk(desk) for desk in set(desks.values())}
     found = []
-    for name in study.names:
-        glance = store.glance(out / name / "record.jsonl")
-        step = glance.last.get("step", 0)
-        state, begun, reason = at[desks[name]] if name in desks else ("waiting", 0, "")
-        if glance.done:
-            state, reason = "done", ""
-        elif glance.failure:
-            state, reason = "failed", glance.reason
-        elif state != "waiting":
-            step = max(step, begun)
-        found.append(Standing(name, state, step, reason))
+    for cell in study.cells:
+        for name in cell.names:
+            glance = store.glance(out / name / "record.jsonl")
+            made_by = glance.header.get("code", {}).get("source", "") if glance.header else ""
+            state, step, reason = at[desks[name]] if name in desks else ("waiting", 0, "")
+            if unlike := _unlike(cell, glance):
+                state, reason = "failed", f"its record is of another study: {unlike}"
+            elif glance.over:
+                state, step = "done" if glance.done else "failed", glance.last["step"]
+                reason = glance.reason
+            elif state == "running":
+                step = max(step, glance.last.get("step", 0))
+            found.append(Standing(name, state, step, reason, made_by))
     return found
+
+
+def _unlike(cell: Cell, glance: store.Glance) -> str:
+    """In what a record differs from what the study says now, as far as that is seen at a glance:
+    what presets and defaults come to is not."""
+    if glance.header is None:
+        return ""
+    run = glance.header["run"]
+    here = {name: getattr(cell, name) for name in ("task", "algorithm", "strategy", "steps")}
+    here |= {k: v for k, v in cell.settings.items() if isinstance(v, int | float | list)}
+    there = {**run.get("settings", {}), **run}
+    for name, value in here.items():
+        # A list of one may be written without brackets; 0 leaves the cadence open.
+        alike = there.get(name) in (value, [value]) or (name, value) == ("eval.every", 0)
+        if name in there and not alike:
+            return f"{name} is {there[name]} there and {value} here"
+    return ""
 
 
 def counts(found: Sequence[Standing]) -> dict[str, int]:
@@ -75,4 +95,4 @@ def _at_desk(desk: Path) -> tuple[str, int, str]:
     try:
         return "failed", step, json.loads((desk / TROUBLE).read_text())["reason"]
     except (FileNotFoundError, ValueError):
-        return "begun" if step else "waiting", step, ""
+        return "begun" if checkpoint.find(desk) else "waiting", step, ""

@@ -13,6 +13,7 @@ import numpy as np
 from discover_rl import store
 from discover_rl.store import Record
 from discover_rl.studies import Study
+from discover_rl.types import UserError
 
 ALWAYS = ("task", "algorithm", "strategy", "arm")
 
@@ -33,6 +34,8 @@ def rows(study: Study, out: Path) -> Iterator[dict[str, Any]]:
 def write(study: Study, out: Path, path: Path) -> int:
     """Write the table; the number of its rows."""
     found = list(rows(study, out))
+    if not found:
+        raise UserError(f"There is nothing to export: {out} holds no evaluation of {study.name}.")
     names = list(dict.fromkeys(name for row in found for name in row))
     text = io.StringIO()
     table = csv.DictWriter(text, names, restval="", lineterminator="\n")

@@ -277,7 +277,6 @@ def _end(
 def _failure(ended: Sequence[results.Result]) -> str | None:
     """What ended a run early, if anything ended one."""
     for result in ended:
-        if event := result.failure:
-            where = f"step {event['step']:,}, seed {result.run['seed']}"
-            return f"{event['quantity']} not finite at {where}"
+        if result.failure:
+            return f"{result.reason}, seed {result.run['seed']}"
     return None

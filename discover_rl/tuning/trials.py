@@ -186,7 +186,7 @@ def _mend(journal: Path) -> None:
     journal.with_name(f"{journal.name}.lock").unlink(missing_ok=True)  # Optuna's own, not ours
     if not journal.exists():
         return
-    store.Record(journal)  # which complains if a line is damaged
+    store.lines(journal)  # which complains if a line is damaged
     content = journal.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:
