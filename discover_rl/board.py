@@ -96,8 +96,9 @@ class Screen(Lines):
     def _short(self, job: Job) -> str:
         """A cohort's title without what all have in common, from its end."""
         parts = title(job).split("/")
-        common = os.path.commonpath([title(it) for it in self.jobs]).split("/")
-        text = "/".join(parts[min(len(common), len(parts) - 1) :])
+        common = os.path.commonpath([title(it) for it in self.jobs])
+        same = len(common.split("/")) if common else 0
+        text = "/".join(parts[min(same, len(parts) - 1) :])
         return text if len(text) <= WIDEST else f"…{text[1 - WIDEST :]}"
 
     def _summary(self, working: Sequence[Job]) -> str:
