@@ -2,7 +2,7 @@
 
     evaluate at step 0
     repeat: the agent acts and learns on, for a few steps
-            every eval.every steps: evaluate, append to the records
+            every eval.every steps: evaluate, append to the records (on a GPU machine, beside)
             about once a minute, and when asked to stop: checkpoint
 
 Nothing here depends on the clock except when a checkpoint is written, and writing one changes
@@ -11,12 +11,13 @@ nothing; so a run that was killed and resumed is, bit for bit, the one that was 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -27,7 +28,7 @@ from discover_rl.agent import Agent
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run, cohorts
 from discover_rl.envs import Episode, Lanes
-from discover_rl.evaluate import Evaluator, Interrupted
+from discover_rl.evaluate import Aside, Evaluator, Interrupted
 from discover_rl.observers import Observer
 from discover_rl.policy import Policy
 from discover_rl.pools import Pool
@@ -35,6 +36,14 @@ from discover_rl.rollouts import RolloutAgent
 from discover_rl.store import Record
 from discover_rl.trees import lane_of, stack
 from discover_rl.types import Stopped
+
+
+class Pending(NamedTuple):
+    """An evaluation that was begun."""
+
+    step: int
+    lanes: list[int]
+    report: Mapping[str, Any]
 
 
 class Cohort:
@@ -60,7 +69,9 @@ class Cohort:
         lanes = Lanes if engine == "gymnasium" else Pool
         self.lanes: Lanes | Pool = lanes(first.task, seeds, **settings)
         asked = first.eval.episodes, first.eval.max_steps
-        self.evaluator = Evaluator(first.task, seeds, *asked, engine)
+        evaluator = Aside if _spares_cores(engine) else Evaluator
+        self.evaluator: Evaluator | Aside = evaluator(first.task, seeds, *asked, engine)
+        self._pending: Pending | None = None
         kind = RolloutAgent if first.algorithm in ON_POLICY else Agent
         self.agent: Any = kind(
             self.lanes.spec,
@@ -122,19 +133,17 @@ class Cohort:
         # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
         if self.step == 0:
             self._save()
-        evaluating = 0.0
         try:
             if stopping():  # while programs are compiled nobody listens
                 raise Interrupted
             self.agent.prepare(self.state, self.step)
-            began = saved = time.monotonic()
+            self._began, self._evaluating = time.monotonic(), 0.0
+            saved = self._began
             while self.alive.any():
                 if self.step % every == 0 or self.step == steps:
-                    before = time.monotonic()
                     self._evaluate(stopping)
-                    evaluating += time.monotonic() - before
-                    self.observer.shared(self.step, evaluating / (time.monotonic() - began))
                 if self.step == steps:
+                    self._collect()
                     break
                 if stopping():
                     raise Interrupted
@@ -142,6 +151,8 @@ class Cohort:
                 self.state, self.step, bad = self.agent.advance(
                     self.state, self.lanes, self.alive, self.step, until
                 )
+                if bad or self.evaluator.ready():
+                    self._collect()
                 for lane, quantity, step in bad:
                     self._bury(lane, quantity, step)
                 self.observer.stepped(self.step)
@@ -160,31 +171,55 @@ class Cohort:
         self.observer.finished(self.runs)
 
     def _evaluate(self, stopping: Callable[[], bool]) -> None:
-        """Evaluate the lanes whose records do not have this step yet."""
+        """Begin to evaluate the lanes whose records do not have this step yet."""
+        self._collect()
         wanting = [not record.evaluated(self.step) for record in self.records]
-        lanes = np.flatnonzero(self.alive & wanting)
-        if not lanes.size:
+        lanes = np.flatnonzero(self.alive & wanting).tolist()
+        if not lanes:
             return
-        nets = self.agent.nets(self.state)
-        scores = self.evaluator(nets, self.agent.algorithm.form, self.alive, stopping)
-        # Before the first step there is nothing to report on.
-        report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
-        report = jax.device_get(report)
+        with self._counted():
+            nets = self.agent.nets(self.state)
+            self.evaluator.begin(nets, self.agent.algorithm.form, self.alive.copy(), stopping)
+            # Before the first step there is nothing to report on.
+            report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
+            self._pending = Pending(self.step, lanes, jax.device_get(report))
         if self.step == self.runs[0].steps:
             # Before the last line, which says that the run is done.
             self._save_policies(nets)
             if self.runs[0].compute.keep_replay:
                 self._save_replays()
-        for lane in lanes.tolist():
+        if self.evaluator.ready():
+            self._collect()
+
+    def _collect(self) -> None:
+        """Write down what came of the evaluation that was begun last, once it is there.
+
+        Before anything else is recorded and before a checkpoint, so that records and checkpoints
+        are the same as if nothing had been done meanwhile.
+        """
+        if self._pending is None:
+            return
+        (step, lanes, report), self._pending = self._pending, None
+        with self._counted():
+            scores = self.evaluator.scores()
+        for lane in lanes:
             returns = scores.returns[lane].tolist()
             if not np.isfinite(returns).all():
-                self._bury(lane, "evaluation", self.step)
+                self._bury(lane, "evaluation", step)
                 continue
-            line: dict[str, Any] = {"step": self.step, "returns": returns}
+            line: dict[str, Any] = {"step": step, "returns": returns}
             line["lengths"] = scores.lengths[lane].tolist()
             told = {name: _plain(values[lane]) for name, values in report.items()}
             self.records[lane].append(line | ({"report": told} if told else {}))
-            self.observer.evaluated(self.runs[lane], self.step, returns, told)
+            self.observer.evaluated(self.runs[lane], step, returns, told)
+        self.observer.shared(step, self._evaluating / (time.monotonic() - self._began))
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """This is time for which evaluation keeps training waiting."""
+        before = time.monotonic()
+        yield
+        self._evaluating += time.monotonic() - before
 
     def _bury(self, lane: int, quantity: str, step: int) -> None:
         """Stop a lane that has gone bad; leave the others and the last checkpoint alone."""
@@ -199,6 +234,7 @@ class Cohort:
         self.observer.noted(self.runs[lane], step, sentence)
 
     def _save(self) -> None:
+        self._collect()
         episodes = [self.lanes.episodes(lane) for lane in range(len(self.runs))]
         if checkpoint.save(self.desk, self.step, self.runs, self.alive, self.state, episodes):
             self._save_policies(self.agent.nets(self.state))
@@ -216,6 +252,12 @@ class Cohort:
             kept = visits.collect(self.agent, self.state, lane, self.step)
             content = safetensors.numpy.save(kept._asdict())
             store.write(self.out / self.runs[lane].name / store.REPLAY, content)
+
+
+def _spares_cores(engine: str) -> bool:
+    """Whether there is room for evaluation beside training: the learning is done on a GPU, and
+    threads that step environments are idle for most of the time."""
+    return engine == "envpool" and jax.default_backend() != "cpu"
 
 
 def _plain(value: np.ndarray) -> float | None:

@@ -8,7 +8,11 @@ host in NumPy, exactly as a saved policy does.
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,6 +103,20 @@ class Evaluator:
             running = running[~ended]
         return Scores(returns.reshape(self.shape), lengths.reshape(self.shape))
 
+    def begin(
+        self, nets: Net, form: Form, alive: np.ndarray, interrupted: Callable[[], bool] = bool
+    ) -> None:
+        """Evaluate, and keep what comes of it."""
+        self._scores = self(nets, form, alive, interrupted)
+
+    def ready(self) -> bool:
+        """Whether what was begun last has ended."""
+        return True
+
+    def scores(self) -> Scores:
+        """What came of it."""
+        return self._scores
+
     def crash(self, lane: int) -> str:
         """What the first of a lane's environments raised that did; '' if none."""
         mine = range(lane * self.shape[1], (lane + 1) * self.shape[1])
@@ -106,6 +124,55 @@ class Evaluator:
 
     def close(self) -> None:
         self.trials.close()
+
+
+class Aside:
+    """An evaluator in a process of its own, on half of the cores, while training goes on here. What
+    it is told and what it answers is the same."""
+
+    def __init__(self, task: str, seeds: Sequence[int], *about: Any):
+        spawn = multiprocessing.get_context("spawn")
+        self._pipe, theirs = spawn.Pipe()
+        asked = theirs, task, list(seeds), about
+        self._process = spawn.Process(target=_aside, args=asked, daemon=True)
+        self._process.start()
+        theirs.close()
+        self._crashes: list[str] = []
+
+    def begin(
+        self, nets: Net, form: Form, alive: np.ndarray, interrupted: Callable[[], bool] = bool
+    ) -> None:
+        del interrupted  # who asks to stop waits for the last evaluation
+        self._pipe.send((nets, form, alive))
+
+    def ready(self) -> bool:
+        return self._pipe.poll()
+
+    def scores(self) -> Scores:
+        try:
+            scores, self._crashes = self._pipe.recv()
+        except EOFError as error:
+            raise ChildProcessError("The process that evaluates is gone.") from error
+        return scores
+
+    def crash(self, lane: int) -> str:
+        return self._crashes[lane] if self._crashes else ""
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _aside(pipe: Connection, task: str, seeds: list[int], about: tuple[Any, ...]) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[len(cores) // 2 :])
+    evaluator = Evaluator(task, seeds, *about)
+    with contextlib.suppress(EOFError, BrokenPipeError):  # who asked is gone
+        while True:
+            scores = evaluator(*pipe.recv())
+            pipe.send((scores, [evaluator.crash(lane) for lane in range(len(seeds))]))
 
 
 def evaluate_policy(policy: Policy, task: str, episodes: int) -> Scores:
