@@ -133,7 +133,7 @@ def test_ragged_runs_count_where_they_are_and_are_named(tmp_path):
     page = summary.text(everything, [found])
     assert "seed-2: critic is not finite (step 551)" in page
     assert "8 runs: 1 done, 6 waiting, 1 failed" in page
-    assert f"{cell.name}/seed-1: waiting, step 550" in page
+    assert f"{cell.name}/seed-1: waiting" in page
 
 
 def test_curves_are_smoothed_over_five_evaluations(tmp_path):
@@ -190,14 +190,15 @@ def test_the_same_records_give_the_same_files(tmp_path):
 
 
 def test_latex_is_escaped(tmp_path):
-    name = r"50% & a_b \ {x} #1 $y$ ~^"
+    name = "50% & a_b {x} #1 $y$ ~^"
     arms = f'[[arm]]\nname = {json.dumps(name)}\nstrategy = "discover"\n'
     grid = {"task": "My-v0", "algorithm": "td3"}
     study = declare(grid, more=arms + '[[arm]]\nname = "other"\nstrategy = "gaussian"\n')
     fill(tmp_path, study)
     _, (found,) = analysed(study, tmp_path)
     text = tables.latex(tables.overview(found))
-    right = r"50\% \& a\_b \textbackslash{} \{x\} \#1 \$y\$ \textasciitilde{}\textasciicircum{}"
+    assert tables.escaped("\\") == r"\textbackslash{}"
+    right = r"50\% \& a\_b \{x\} \#1 \$y\$ \textasciitilde{}\textasciicircum{}"
     assert right in text
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(rows) == 3

@@ -46,7 +46,8 @@ from discover_rl.types import UserError
 
 AXES = ("task", "algorithm", "strategy")
 WORDS = (*AXES, "name", "steps", "seeds")
-NAME = re.compile(r"(?!\.)[\w.+=-]+")
+NAME = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,80}")
+"""Of an arm, which is a folder's too."""
 KEYS = ("about", "source", "steps", "seeds", "set", "grid", "arm", "skip")
 
 
@@ -265,7 +266,7 @@ def _check_names(
         name = arm.get("name", "unnamed")
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise UserError(
-                f"{where}: an [[arm]]'s name is of letters, digits, +-_=., not {name!r}."
+                f"{where}: an [[arm]]'s name is a folder's, without / and leading dot, not {name!r}."
             )
     for name, value in grid.items():
         if isinstance(value, list) and (not value or len(set(map(str, value))) < len(value)):
