@@ -266,7 +266,7 @@ def _check_names(
         name = arm.get("name", "unnamed")
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise UserError(
-                f"{where}: an [[arm]]'s name is a folder's, without / and leading dot, not {name!r}."
+                f"{where}: an [[arm]]'s name is a folder's, without / or leading dot, not {name!r}"
             )
     for name, value in grid.items():
         if isinstance(value, list) and (not value or len(set(map(str, value))) < len(value)):
