@@ -265,9 +265,8 @@ def _check_names(
     for arm in arms:
         name = arm.get("name", "unnamed")
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise UserError(
-                f"{where}: an [[arm]]'s name is a folder's, without / or leading dot, not {name!r}"
-            )
+            rule = "a folder's, without / or leading dot"
+            raise UserError(f"{where}: the name of an [[arm]] is {rule}, not {name!r}.")
     for name, value in grid.items():
         if isinstance(value, list) and (not value or len(set(map(str, value))) < len(value)):
             raise UserError(f"{where}, [grid]: {name} is a list without repetition, not {value}.")
