@@ -152,7 +152,7 @@ def test_a_task_of_the_users_own_makes_no_folders_of_its_own():
         (
             "[set]",
             "[[arm]]\nname = '../x'\n[set]",
-            "the name of an ..arm.. is a folder's, without /",
+            "name of an ..arm.. is a folder's, without",
         ),
         ("[set]", "[[arm]]\nnme = 'x'\n[set]", r"There is no key nme. Did you mean name\?"),
         ("gamma = 0.9", "seed = 3", r"There is no key seed. Did you mean seeds\?"),
