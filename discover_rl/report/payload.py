@@ -29,7 +29,7 @@ KINDS = {
 MOST_POINTS = 30_000
 """Of all curves together, before windows and bands: what keeps the file at a few megabytes."""
 FEWEST_POINTS = 60
-NUMBER = re.compile(r"[+−-]?[\d,]*\.?\d+")
+NUMBER = re.compile(r"\[?([+−-]?[\d,]*\.?\d+)")
 NOTHING = "–"
 # The figures' colours, lifted for a dark ground.
 DARK: dict[str, str] = dict(
@@ -185,8 +185,8 @@ def _tables(analysis: Analysis) -> list[Tree]:
 
 
 def _compared(analysis: Analysis) -> tables.Table:
-    head = ["task", "setting", "difference of IQMs [95 %]", "scores above it [95 %]"]
-    head += [f"steps to {analysis.group.base}'s score [95 %]", "runs", "verdict"]
+    head = ["task", "setting", "difference of IQMs [95\xa0%]", "scores above it [95\xa0%]"]
+    head += [f"steps to {analysis.group.base}'s score [95\xa0%]", "runs", "verdict"]
     rows = []
     for it in analysis.comparisons:
         verdict, difference, better, steps = "nothing can be said yet", *[NOTHING] * 3
@@ -202,21 +202,22 @@ def _compared(analysis: Analysis) -> tables.Table:
 
 
 def _table(title: str, table: tables.Table, notes: Sequence[str]) -> Tree:
-    """Entries are [text, what to sort by, whether bold]; a column of numbers is sorted by them."""
-    columns = [[it.text for it in column] for column in zip(*table.rows, strict=True)]
-    numeric = [_numeric(column) for column in columns] or [False] * len(table.head)
-    rows = [
-        [
-            [it.text, _key(it.text) if number else it.text, it.bold]
-            for it, number in zip(row, numeric, strict=True)
-        ]
-        for row in table.rows
-    ]
-    caption = f"{table.caption}."
-    return {"title": title, "caption": caption, "notes": list(notes)} | {
-        "head": list(table.head),
-        "numeric": numeric,
-        "rows": rows,
+    """Entries are [text, what to sort by, whether bold]; a column of numbers is sorted by them, and
+    one that says nothing is left out."""
+    texts = [[row[i].text for row in table.rows] for i in range(len(table.head))]
+    shown = [i for i, them in enumerate(texts) if not i or set(them) - {NOTHING}]
+    numeric = {i: _numeric(texts[i]) for i in shown}
+
+    def entry(it: tables.Entry, number: bool) -> list[Any]:
+        return [it.text, _key(it.text) if number else it.text, it.bold]
+
+    return {
+        "title": title,
+        "caption": table.caption and f"{table.caption}.",
+        "notes": list(notes),
+        "head": [table.head[i] for i in shown],
+        "numeric": [numeric[i] for i in shown],
+        "rows": [[entry(row[i], numeric[i]) for i in shown] for row in table.rows],
     }
 
 
@@ -227,12 +228,12 @@ def _numeric(texts: Sequence[str]) -> bool:
 
 def _key(text: str) -> float | None:
     found = NUMBER.match(text)
-    return float(found[0].replace(",", "").replace("−", "-")) if found else None
+    return float(found[1].replace(",", "").replace("−", "-")) if found else None
 
 
 def _failed(everything: Data) -> Tree:
     rows = [[it.name, f"{it.step:,}", it.reason] for it in everything.failed]
-    table = tables.Table(["run", "step", "reason"], _entries(rows), "Runs that failed")
+    table = tables.Table(["run", "step", "reason"], _entries(rows), "")
     return _table("Failures", table, [])
 
 
@@ -244,8 +245,8 @@ def _missing(everything: Data) -> Tree:
         if states["done"] < len(it.runs):
             counted = [str(states[state] or NOTHING) for state in progress.STATES]
             rows.append([it.cell.name, *counted])
-    table = tables.Table(["runs of", *progress.STATES], _entries(rows), "Runs that are not done")
-    return _table("Missing", table, [])
+    table = tables.Table(["runs of", *progress.STATES], _entries(rows), "")
+    return _table("Not done", table, [])
 
 
 def _entries(rows: Sequence[Sequence[str]]) -> list[list[tables.Entry]]:

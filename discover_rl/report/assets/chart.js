@@ -83,7 +83,7 @@ function path(points) {
   return `M${points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L")}`;
 }
 
-function drawLine(it, x, y) {
+function drawLine(it, x, y, marks) {
   const all = it.steps.map((_, i) => i);
   const between = ([a, b]) => all.slice(a, b);
   const g = svg("g", { class: "line", "data-label": it.line.label });
@@ -98,7 +98,7 @@ function drawLine(it, x, y) {
     const d = points.length > 1 ? path(points) : `${path(points)}h0.01`;
     g.append(svg("path", { class: "stroke", d, "stroke-dasharray": dashes(it.line, 1.8) }));
   }
-  const sparse = Math.max(1, Math.floor(it.steps.length / 8));
+  const sparse = Math.max(1, Math.floor(it.steps.length / marks));
   for (let i = Math.floor(sparse / 2); i < it.steps.length; i += sparse) {
     if (it.value[i] === null) continue;
     const place = `translate(${x(it.steps[i]).toFixed(1)},${y(it.value[i]).toFixed(1)})`;
@@ -118,7 +118,7 @@ function axes(picture, x, y, width, height, xs, ys) {
   for (const tick of ys.ticks) {
     const py = y(tick).toFixed(1);
     picture.append(
-      svg("path", { class: "grid", d: `M${MARGIN.left},${py}H${width - MARGIN.right}` }),
+      svg("path", { class: "guide", d: `M${MARGIN.left},${py}H${width - MARGIN.right}` }),
       svg("text", { class: "tick", x: MARGIN.left - 8, y: py, dy: "0.32em", "text-anchor": "end" },
         number(tick, places + (extra ? 1 : 0)).replace(/^−(0(\.0+)?)$/, "$1")));
   }
@@ -149,9 +149,9 @@ function draw(data, group, panel, picture, width, height) {
   const [right, base] = [width - MARGIN.right, height - MARGIN.bottom];
   const x = (step) => MARGIN.left + (step / last) * (right - MARGIN.left);
   const y = (value) => base - ((value - low) / (high - low)) * (base - MARGIN.top);
-  const wanted = Math.max(2, Math.round((base - MARGIN.top) / 55));
+  const wanted = Math.max(2, Math.round((base - MARGIN.top) / 45));
   axes(picture, x, y, width, height, nice(0, last, width > 480 ? 6 : 4), nice(low, high, wanted));
-  picture.append(...lines.map((it) => drawLine(it, x, y)));
+  picture.append(...lines.map((it) => drawLine(it, x, y, width > 480 ? 8 : 4)));
   const cross = svg("g", { class: "cross" });
   picture.append(cross);
   const step = (px) => ((px - MARGIN.left) / (right - MARGIN.left)) * last;
@@ -222,7 +222,13 @@ function chart(data, group, panel, large, enlarge) {
     const box = picture.getBoundingClientRect();
     here = drawn && showTip(drawn, drawn.step(event.clientX - box.left), event.clientX, event.clientY);
   };
-  const leave = () => hideTip(drawn);
+  const leave = () => {
+    here = null;
+    hideTip(drawn);
+  };
+  const lift = (event) => {
+    if (event.pointerType !== "touch") leave(); // a finger has to go away to let one read
+  };
   const move = (event) => {
     if (event.key === "Escape") leave();
     if (!drawn || !["ArrowLeft", "ArrowRight"].includes(event.key)) return;
@@ -242,7 +248,7 @@ function chart(data, group, panel, large, enlarge) {
     "aria-label": `${panel.title}: return against steps of ${names}. Arrow keys read the points.`,
     pointermove: inside,
     pointerdown: inside,
-    pointerleave: leave,
+    pointerleave: lift,
     blur: leave,
     keydown: move,
   });

@@ -69,6 +69,6 @@ function prose(blocks, key) {
     const id = `${key}-${i}`;
     const toggled = (event) => choice.all[event.target.open ? "add" : "delete"](id);
     return el("details", { open: choice.all.has(id), toggle: toggled },
-      el("summary", { "data-key": id }, `All ${block.list.length}`), list);
+      el("summary", { "data-key": id }, `All ${block.list.length}, one by one`), list);
   });
 }

@@ -88,7 +88,7 @@ function showCharts() {
     update();
     at("curves").scrollIntoView();
   }));
-  at("charts").className = large ? "" : "grid";
+  at("charts").className = large ? "" : "many";
   at("charts").replaceChildren(...charts.map((it) => it.figure));
   charts.forEach((it) => it.redraw());
   const smoothed = choice.window > 1 ? `, each point the mean of ${choice.window} evaluations` : "";

@@ -50,7 +50,7 @@ function sortable(id, table, changed) {
 function titled(id, table, changed) {
   return [
     el("h3", {}, table.title),
-    el("p", { class: "note" }, table.caption),
+    ...(table.caption ? [el("p", { class: "note" }, table.caption)] : []),
     sortable(id, table, changed),
     ...table.notes.map((note) => el("p", { class: "note" }, note)),
   ];
