@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from discover_rl import report, stats, studies
-from discover_rl.report import comparisons, data, page, payload
+from discover_rl.report import comparisons, data, live, page, payload
+from discover_rl.types import UserError
 from tests.records import declare, fill, put
 
 EVIL = '</script><img src=x onerror="window.hacked=1"><!--'
@@ -362,6 +363,15 @@ def test_wicked_names_are_shown_and_do_nothing(browser, tmp_path):
     sheet.context.close()
 
 
+def test_the_longest_reading_fits_a_phone(sheet):
+    sheet.set_viewport_size({"width": 360, "height": 700})
+    sheet.select_option("#task", "Hopper-v5")
+    sheet.locator("#charts svg").hover(position={"x": 200, "y": 100})
+    for box in (sheet.locator("#tip").bounding_box(), sheet.locator("#tip table").bounding_box()):
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360
+
+
 # While it is served
 
 
@@ -378,7 +388,7 @@ def served(tmp_path):
     command = [sys.executable, "-m", "discover_rl", "watch", str(file), "--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        address = process.stdout.readline().split()[0]
+        address = next(line.split()[0] for line in process.stdout if line.startswith("http"))
         yield study, out, address
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 130
@@ -426,3 +436,25 @@ def test_a_page_that_is_watched_shows_what_is_new_and_keeps_what_was_chosen(serv
     assert sheet.locator("#live").inner_text() == "live"
     assert {it for it in heard if it != "data:,"} == {f"{address}data.json"}
     sheet.context.close()
+
+
+def test_trouble_with_records_is_said_and_passes(tmp_path):
+    study = declare(GRID)
+    fill(tmp_path, study)
+    maker = live.Maker(study, tmp_path)
+    good, file = maker.made, tmp_path / study.names[0] / "record.jsonl"
+    text = file.read_text()
+    file.write_text("no record\n")
+    maker.look()
+    assert "is damaged" in maker.made.trouble
+    assert maker.made.shown == good.shown
+    file.write_text(text)
+    maker.look()
+    assert maker.made == good
+
+
+def test_a_port_that_is_taken_is_one_sentence(tmp_path):
+    with socket.create_server((live.HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"Port {port} cannot be had"):
+            live.serve(declare(GRID), tmp_path, port, pytest.fail)

@@ -58,6 +58,7 @@ def watch(
 
     declared = studies.load(study)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    say(f"Reading {len(declared.names):,} runs …")
     try:
         live.serve(
             declared, out or declared.out, port, lambda it: say(f"{it}  until Ctrl-C ends it")

@@ -7,6 +7,7 @@ takes long to make is made less often: looking on must not slow down what is loo
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -57,10 +58,10 @@ class Maker:
                 self.seen = standings
             elif self.made.trouble:
                 self.made = self.made._replace(trouble="")
-        except (UserError, OSError) as error:
+        except Exception as error:
             if not self.made.shown:
                 raise
-            self.made = self.made._replace(trouble=str(error))
+            self.made = self.made._replace(trouble=str(error) or type(error).__name__)
 
     def keep_looking(self, stopped: threading.Event) -> None:
         pause = SECONDS
@@ -94,6 +95,8 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away in the midst of an answer is no news."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 def _handler(maker: Maker) -> type[BaseHTTPRequestHandler]:
@@ -102,9 +105,10 @@ def _handler(maker: Maker) -> type[BaseHTTPRequestHandler]:
         timeout = 30
 
         def do_GET(self) -> None:
-            host, port = self.headers.get("Host", ""), self.connection.getsockname()[1]
+            port = self.connection.getsockname()[1]
+            host = self.headers.get("Host", "").removesuffix(f":{port}")
             # By any other name, another site's page may have been led here to read ours.
-            if host not in (f"{HOST}:{port}", f"localhost:{port}"):
+            if host not in (HOST, "localhost"):
                 self._answer(HTTPStatus.FORBIDDEN, "This page is for this machine alone.")
             elif self.path in ("/", f"/{page.NAME}"):
                 text = page.document(maker.study.name, maker.made.shown, live=True)

@@ -50,7 +50,11 @@ function showControls() {
     choice.task[choice.group] = options[0][0];
   }
   const select = at("task");
-  select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
+  const offered = JSON.stringify(options);
+  if (select.dataset.offered !== offered) { // or else a list that is open would close
+    select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
+    select.dataset.offered = offered;
+  }
   select.value = choice.task[choice.group];
   const kinds = Object.entries(data.kinds).map(([kind, [name, about]]) => [kind, name, about]);
   segments(at("kind"), kinds, choice.kind, (kind) => {
@@ -88,9 +92,12 @@ function showCharts() {
     update();
     at("curves").scrollIntoView();
   }));
-  at("charts").className = large ? "" : "many";
-  at("charts").replaceChildren(...charts.map((it) => it.figure));
+  const place = at("charts");
+  place.style.minHeight = `${place.offsetHeight}px`; // lest the page jump while they are empty
+  place.className = large ? "" : "many";
+  place.replaceChildren(...charts.map((it) => it.figure));
   charts.forEach((it) => it.redraw());
+  place.style.minHeight = "";
   const smoothed = choice.window > 1 ? `, each point the mean of ${choice.window} evaluations` : "";
   const counts = large
     ? panels[0].lines.map(([which, where]) =>
