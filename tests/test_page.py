@@ -363,13 +363,19 @@ def test_wicked_names_are_shown_and_do_nothing(browser, tmp_path):
     sheet.context.close()
 
 
-def test_the_longest_reading_fits_a_phone(sheet):
+@pytest.mark.parametrize("size", [12_345.0, 123_456.0])
+def test_long_readings_fit_a_phone(browser, tmp_path, size):
+    study = declare(GRID | {"task": "My-v0"}, seeds=10)
+    fill(tmp_path, study, lambda cell, seed: -size * (seed + 1))
+    (tmp_path / "index.html").write_text(built(study, tmp_path))
+    sheet, _ = opened(browser, (tmp_path / "index.html").as_uri())
     sheet.set_viewport_size({"width": 360, "height": 700})
-    sheet.select_option("#task", "Hopper-v5")
     sheet.locator("#charts svg").hover(position={"x": 200, "y": 100})
+    assert "10 runs" in sheet.locator("#tip").inner_text()
     for box in (sheet.locator("#tip").bounding_box(), sheet.locator("#tip table").bounding_box()):
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 360
+    sheet.context.close()
 
 
 # While it is served

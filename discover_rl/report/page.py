@@ -21,7 +21,7 @@ from discover_rl.report.data import Data
 NAME = "index.html"
 DATA = "data.json"
 """Where a page that is served finds what is new."""
-SCRIPTS = ("dom.js", "chart.js", "tables.js", "runs.js", "page.js")
+SCRIPTS = ("dom.js", "tip.js", "chart.js", "tables.js", "runs.js", "page.js")
 # What could end the element that holds the data, or a line of JavaScript.
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 

@@ -112,22 +112,21 @@ function drawLine(it, x, y, marks) {
   return colour(g, it.line);
 }
 
-function axes(picture, x, y, width, height, xs, ys) {
+function axes(picture, x, y, right, base, xs, ys) {
   const places = Math.max(0, -Math.floor(Math.log10(ys.step) + 1e-9));
   const extra = Math.abs(ys.step / 10 ** -places - Math.round(ys.step / 10 ** -places)) > 1e-6;
   for (const tick of ys.ticks) {
     const py = y(tick).toFixed(1);
     picture.append(
-      svg("path", { class: "guide", d: `M${MARGIN.left},${py}H${width - MARGIN.right}` }),
+      svg("path", { class: "guide", d: `M${MARGIN.left},${py}H${right}` }),
       svg("text", { class: "tick", x: MARGIN.left - 8, y: py, dy: "0.32em", "text-anchor": "end" },
         number(tick, places + (extra ? 1 : 0)).replace(/^−(0(\.0+)?)$/, "$1")));
   }
   for (const tick of xs.ticks) {
-    const there = { x: x(tick).toFixed(1), y: height - MARGIN.bottom + 18, "text-anchor": "middle" };
+    const there = { x: x(tick).toFixed(1), y: base + 18, "text-anchor": "middle" };
     picture.append(svg("text", { class: "tick", ...there }, short(tick)));
   }
-  const base = height - MARGIN.bottom;
-  picture.append(svg("path", { class: "axis", d: `M${MARGIN.left},${base}H${width - MARGIN.right}` }));
+  picture.append(svg("path", { class: "axis", d: `M${MARGIN.left},${base}H${right}` }));
 }
 
 function draw(data, group, panel, picture, width, height) {
@@ -150,69 +149,12 @@ function draw(data, group, panel, picture, width, height) {
   const x = (step) => MARGIN.left + (step / last) * (right - MARGIN.left);
   const y = (value) => base - ((value - low) / (high - low)) * (base - MARGIN.top);
   const wanted = Math.max(2, Math.round((base - MARGIN.top) / 45));
-  axes(picture, x, y, width, height, nice(0, last, width > 480 ? 6 : 4), nice(low, high, wanted));
+  axes(picture, x, y, right, base, nice(0, last, width > 480 ? 6 : 4), nice(low, high, wanted));
   picture.append(...lines.map((it) => drawLine(it, x, y, width > 480 ? 8 : 4)));
   const cross = svg("g", { class: "cross" });
   picture.append(cross);
   const step = (px) => ((px - MARGIN.left) / (right - MARGIN.left)) * last;
-  return { lines, x, y, step, cross, base, places: placesFor(high - low) };
-}
-
-function nearest(steps, wanted) {
-  let [low, high] = [0, steps.length - 1];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle] < wanted) low = middle + 1;
-    else high = middle;
-  }
-  return low && wanted - steps[low - 1] < steps[low] - wanted ? low - 1 : low;
-}
-
-// The points of all lines at the evaluation next to a step.
-function pointsAt(drawn, wanted) {
-  const found = drawn.lines.map((it) => {
-    const i = nearest(it.steps, wanted);
-    const runs = Array.isArray(it.curves.runs) ? it.curves.runs[i] : it.curves.runs;
-    return { ...it, i, step: it.steps[i], value: it.value[i], runs };
-  });
-  const away = Math.min(...found.map((it) => Math.abs(it.step - wanted)));
-  const step = found.find((it) => Math.abs(it.step - wanted) === away).step;
-  const close = (it) => {
-    const gap = it.steps.length > 1 ? it.steps[1] - it.steps[0] : 0;
-    return it.value !== null && Math.abs(it.step - step) <= gap / 2;
-  };
-  return { step, points: found.filter(close).sort((a, b) => b.value - a.value) };
-}
-
-function showTip(drawn, wanted, left, top) {
-  const { step, points } = pointsAt(drawn, wanted);
-  const px = drawn.x(step).toFixed(1);
-  drawn.cross.replaceChildren(
-    svg("path", { class: "rule", d: `M${px},${MARGIN.top}V${drawn.base}` }),
-    ...points.map((it) =>
-      colour(svg("circle", { class: "dot", cx: px, cy: drawn.y(it.value).toFixed(1), r: 4 }), it.line)));
-  const rows = points.map((it) => {
-    const bound = (row) => number(row[it.i], drawn.places);
-    const band = it.low && it.low[it.i] !== null ? `[${bound(it.low)}, ${bound(it.high)}]` : "";
-    return el("tr", {},
-      el("th", { scope: "row" }, swatch(it.line), it.line.label),
-      el("td", {}, number(it.value, drawn.places)),
-      el("td", { class: "faint" }, band),
-      el("td", { class: "faint" }, `${it.runs} run${it.runs === 1 ? "" : "s"}`));
-  });
-  const tip = at("tip");
-  tip.replaceChildren(el("strong", {}, `step ${step.toLocaleString("en")}`), el("table", {}, rows));
-  tip.hidden = false;
-  const room = { x: document.documentElement.clientWidth, y: window.innerHeight };
-  const beside = left + 18 + tip.offsetWidth > room.x ? left - 18 - tip.offsetWidth : left + 18;
-  tip.style.left = `${Math.max(6, Math.min(beside, room.x - tip.offsetWidth - 6))}px`;
-  tip.style.top = `${Math.max(6, Math.min(top + 14, room.y - tip.offsetHeight - 6))}px`;
-  return step;
-}
-
-function hideTip(drawn) {
-  at("tip").hidden = true;
-  if (drawn) drawn.cross.replaceChildren();
+  return { lines, x, y, step, cross, base, write: writer(high - low) };
 }
 
 function chart(data, group, panel, large, enlarge) {
@@ -220,7 +162,8 @@ function chart(data, group, panel, large, enlarge) {
   let here = null;
   const inside = (event) => {
     const box = picture.getBoundingClientRect();
-    here = drawn && showTip(drawn, drawn.step(event.clientX - box.left), event.clientX, event.clientY);
+    const [left, top] = [event.clientX, event.clientY];
+    here = drawn && showTip(drawn, drawn.step(left - box.left), left, top);
   };
   const leave = () => {
     here = null;
@@ -256,7 +199,7 @@ function chart(data, group, panel, large, enlarge) {
     ? el("button", { type: "button", class: "quiet", title: "Enlarge", click: enlarge,
       "data-key": `enlarge-${panel.title}` }, panel.title)
     : panel.title;
-  const figure = el("figure", { class: large ? "large" : "" }, el("figcaption", {}, title), picture);
+  const figure = el("figure", {}, el("figcaption", {}, title), picture);
   const redraw = () => {
     const width = Math.max(240, Math.floor(figure.clientWidth));
     const height = large ? Math.round(Math.min(460, Math.max(260, width * 0.5))) : 210;

@@ -25,8 +25,12 @@ function number(value, places) {
   return value.toLocaleString("en", options).replace("-", "−");
 }
 
-// As many places as tell a hundredth of a span.
-const placesFor = (span) => Math.max(0, Math.min(9, 2 - Math.floor(Math.log10(span || 1))));
+// Writes numbers so that they tell a hundredth of a span, or less.
+function writer(span) {
+  if (span >= 1e5) return (value) => `${number(value / 1e3, 1)}k`;
+  const places = Math.max(0, Math.min(9, 2 - Math.floor(Math.log10(span || 1))));
+  return (value) => number(value, places);
+}
 
 function short(steps) {
   const units = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];

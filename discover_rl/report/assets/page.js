@@ -30,7 +30,7 @@ function showHead() {
     return part;
   }));
   at("states").replaceChildren(...data.states.map(([state, count]) =>
-    el("li", {}, el("span", { class: `state ${state}` }, `${count.toLocaleString("en")} ${state}`))));
+    el("li", { class: `state ${state}` }, `${count.toLocaleString("en")} ${state}`)));
 }
 
 function showGroups() {
@@ -125,7 +125,12 @@ function showMissing() {
 function show() {
   if (!group()) choice.group = data.groups[0].name;
   if (!data.windows.includes(choice.window)) choice.window = data.window;
-  for (const part of [showHead, showGroups, showControls, showLegend, showCharts, showTables]) part();
+  showHead();
+  showGroups();
+  showControls();
+  showLegend();
+  showCharts();
+  showTables();
   showMissing();
   showRuns(data);
 }
@@ -133,7 +138,8 @@ function show() {
 // Light or dark: as the system has it, until the reader says otherwise.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
+const system = () => (dark.matches ? "dark" : "light");
+const isDark = () => (document.documentElement.dataset.theme || system()) === "dark";
 
 function showTheme() {
   at("theme").textContent = isDark() ? "Light" : "Dark";
@@ -186,7 +192,8 @@ let tag = null;
 async function ask(address) {
   const said = at("live");
   try {
-    const answer = await fetch(address, { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store" });
+    const headers = tag ? { "If-None-Match": tag } : {};
+    const answer = await fetch(address, { headers, cache: "no-store" });
     if (answer.status === 200) {
       tag = answer.headers.get("ETag");
       data = await answer.json();

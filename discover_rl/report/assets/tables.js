@@ -38,9 +38,12 @@ function heads(id, names, numeric, changed) {
 
 function sortable(id, table, changed) {
   const rows = ordered(table.rows, id, (row, column) => row[column][1]);
-  const entry = ([text, , bold], i) =>
-    el(i ? "td" : "th", { scope: i ? null : "row", class: table.numeric[i] ? "number" : "" },
-      bold ? el("strong", {}, text) : text);
+  const entry = ([text, , bold], i) => {
+    // How many runs a score is of stands back behind the score.
+    const [, main, aside] = text.match(/^(.*?)( \(\d+ of \d+\))?$/s);
+    return el(i ? "td" : "th", { scope: i ? null : "row", class: table.numeric[i] ? "number" : "" },
+      bold ? el("strong", {}, main) : main, aside ? el("small", {}, aside) : "");
+  };
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.title },
     el("table", { id },
       el("thead", {}, heads(id, table.head, table.numeric, changed)),
