@@ -57,7 +57,8 @@ def watch(
     from discover_rl.report import live
 
     declared = studies.load(study)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # which a shell may have had us ignore
+        signal.signal(number, signal.default_int_handler)
     say(f"Reading {len(declared.names):,} runs …")
     try:
         live.serve(
