@@ -428,6 +428,7 @@ def test_watching_is_for_this_machine_and_this_page_alone(served):
 def test_a_page_that_is_watched_shows_what_is_new_and_keeps_what_was_chosen(served, browser):
     study, out, address = served
     sheet, heard = opened(browser, address)
+    assert [it.count("L") for it in strokes(sheet)] == [1, 11]  # each on steps of its own
     sheet.locator("#legend").get_by_role("button", name="discover").click()
     sheet.fill("#filter", "none")
     assert sheet.locator("#runs-table tbody td").nth(2).inner_text() == "500"
