@@ -36,7 +36,7 @@ app.command()(train.train)
 app.command()(tune.tune)
 app.command()(look.evaluate)
 app.command(name="list")(look.list_)
-STUDIES = (study.plan, study.run, study.status, study.export, report.report)
+STUDIES = (study.plan, study.run, study.status, study.export, report.report, report.watch)
 for command in (*STUDIES, theory.theory, visitation.visitation):
     app.command()(command)
 

@@ -1,6 +1,7 @@
 """A study's report: curves, tables and a summary, made from its records and nothing else.
 
     <out>/report/
+      index.html                          all of it as one page, to click through
       summary.md                          what can be said, and what is missing
       curves/<group>-{paper,iqm}.*        all tasks of an algorithm, as PNG and SVG
       curves/<group>/<task>-{paper,iqm}.* each task
@@ -12,12 +13,12 @@ The same records give the same files, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from discover_rl import store
-from discover_rl.report import comparisons, data, published, summary, tables
+from discover_rl.report import comparisons, data, page, published, summary, tables
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.figures import Curves
 from discover_rl.report.groups import slug
@@ -39,19 +40,24 @@ def write(study: Study, out: Path, to: Path | None = None, theirs: Path | None =
     found = published.curves(theirs) if theirs is not None else published.Found({}, [])
     everything = data.load(study, out)
     analyses = comparisons.analyse(everything)
-    page = summary.text(everything, analyses, found.notes)
+    text = summary.text(everything, analyses, found.notes)
+    shown = page.content(everything, analyses, found.notes)
+    pages = {"summary.md": text, page.NAME: page.document(study.name, shown)}
     files = []
-    for name, content in _files(analyses, found.curves, page):
+    for name, content in _files(analyses, found.curves, pages):
         store.write(folder / name, content)
         files.append(folder / name)
-    return Written(files, summary.missing(everything), page)
+    return Written(files, summary.missing(everything), text)
 
 
-def _files(analyses: list[Analysis], theirs: Curves, page: str) -> Iterator[tuple[str, bytes]]:
+def _files(
+    analyses: list[Analysis], theirs: Curves, pages: Mapping[str, str]
+) -> Iterator[tuple[str, bytes]]:
     """Each with its name below the report's folder."""
     from discover_rl.report import figures, intervals
 
-    yield "summary.md", page.encode()
+    for name, text in pages.items():
+        yield name, text.encode()
     for analysis in analyses:
         group = analysis.group
         for suffix, content in tables.files(analysis).items():

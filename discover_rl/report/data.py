@@ -98,7 +98,11 @@ class Results:
     @cached_property
     def curves(self) -> dict[str, Curve]:
         """As the paper draws them, and as practice demands."""
-        steps, smoothed = thinned(self.steps, stats.smooth(self.scores, WINDOW))
+        return self.smoothed(WINDOW)
+
+    def smoothed(self, window: int, most: int = POINTS) -> dict[str, Curve]:
+        """The same with another window, at so many points at most."""
+        steps, smoothed = thinned(self.steps, stats.smooth(self.scores, window), most)
         return {kind: curve(steps, smoothed, band) for kind, band in BANDS.items()}
 
 
@@ -148,9 +152,11 @@ def load(study: Study, out: Path) -> Data:
     return Data(study, [_results(cell, out, standings) for cell in study.cells])
 
 
-def thinned(steps: np.ndarray, curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every so-manieth point, counted from the last, so that no more than POINTS are left."""
-    stride = max(1, -(-len(steps) // POINTS))
+def thinned(
+    steps: np.ndarray, curves: np.ndarray, most: int = POINTS
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every so-manieth point, counted from the last, so that no more than so many are left."""
+    stride = max(1, -(-len(steps) // most))
     keep = np.arange(len(steps) - 1, -1, -stride)[::-1]
     return steps[keep], curves[:, keep]
 

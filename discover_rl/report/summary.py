@@ -9,7 +9,7 @@ from discover_rl import stats
 from discover_rl.report import comparisons, data
 from discover_rl.report.comparisons import Analysis, Comparison
 from discover_rl.report.data import Data
-from discover_rl.stats import Interval
+from discover_rl.stats import Interval, Reached
 
 VERDICTS = {1: "{} is better", -1: "{} is worse", 0: "no difference can be claimed"}
 MOST = 50
@@ -87,6 +87,21 @@ def signed(interval: Interval) -> str:
     return f"{value} [{interval.low:.{places}f}, {interval.high:.{places}f}]".replace("-", "−")
 
 
+def chance(better: Interval) -> str:
+    """'55% [35%, 75%]'."""
+    bounds = "" if better.low is None else f" [{better.low:.0%}, {better.high:.0%}]"
+    return f"{better.value:.0%}{bounds}"
+
+
+def when(reached: Reached) -> str:
+    """'12,000 [8,000, never]'."""
+    text = "not reached" if reached.step is None else f"{reached.step:,}"
+    if reached.share:
+        ends = ["never" if end is None else f"{end:,}" for end in reached[1:3]]
+        text += f" [{ends[0]}, {ends[1]}]"
+    return text
+
+
 def provenance(everything: Data, notes: Sequence[str] = ()) -> list[str]:
     origins = everything.origins
     made = [
@@ -117,13 +132,10 @@ def _overall(analysis: Analysis) -> list[str]:
         own = overall.scores[label]
         difference, better = stats.difference(own, base), stats.improvement(own, base)
         runs = [min(map(len, them.values())) for them in (own, base)]
-        chance = f"{better.value:.0%}"
-        if better.low is not None:
-            chance += f" [{better.low:.0%}, {better.high:.0%}]"
         lines.append(
             f"- {label} − {group.base}, {overall.over}, normalised: "
             f"{signed(difference)}: {verdict(difference, runs, label)}. "
-            f"A run of it scores above one of {group.base} with probability {chance}."
+            f"A run of it scores above one of {group.base} with probability {chance(better)}."
         )
     said.append("\n".join(lines))
     scales: dict[str, list[str]] = {}
@@ -141,11 +153,7 @@ def _efficiency(analysis: Analysis) -> list[str]:
     for it in analysis.comparisons:
         if it.reached is None:
             continue
-        when = "not reached" if it.reached.step is None else f"{it.reached.step:,}"
-        if it.reached.share:
-            ends = ["never" if end is None else f"{end:,}" for end in it.reached[1:3]]
-            when += f" [{ends[0]}, {ends[1]}]"
-        lines.append(f"- {it.label} on {it.panel}: {when}")
+        lines.append(f"- {it.label} on {it.panel}: {when(it.reached)}")
     if not lines:
         return []
     return [f"Steps until the IQM reaches {base}'s final score:\n\n" + "\n".join(lines)]

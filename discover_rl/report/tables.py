@@ -84,7 +84,7 @@ def details(analysis: Analysis) -> Table:
     """A row for each cell, with IQM and interval and what was published."""
     rows, found = [], _records(analysis)
     for row in found:
-        shown = _digits([it["mean"] for it in found if it["task"] == row["task"]])
+        shown = digits([it["mean"] for it in found if it["task"] == row["task"]])
         interval = "–"
         if row["low"] is not None:
             interval = f"[{shown(row['low'])}, {shown(row['high'])}]"
@@ -183,7 +183,7 @@ def _entry(analysis: Analysis, panel: Panel, label: str) -> Entry:
     if line is None or not len(line.final):
         return Entry("–" if line is None else f"– (0 of {len(line.runs)})")
     means = [stats.mean_sd(it.final)[0] for it in panel.lines.values() if len(it.final)]
-    shown = _digits(means)
+    shown = digits(means)
     mean, sd = stats.mean_sd(line.final)
     text = shown(mean) if sd is None else f"{shown(mean)} ± {shown(sd)}"
     if not line.done.all():
@@ -229,7 +229,7 @@ def _measure(group: Group) -> str:
     return f"return, mean of the last {many} evaluations{only} of {after} steps"
 
 
-def _digits(values: Sequence[float | None]) -> Callable[[float | None], str]:
+def digits(values: Sequence[float | None]) -> Callable[[float | None], str]:
     """How numbers that stand together are written: about four places of the largest."""
     largest = max((abs(it) for it in values if it is not None), default=0.0)
     places = 0 if largest >= 1000 else 1 if largest >= 10 else 2

@@ -1,0 +1,60 @@
+// Tables that sort by a click on a column's head. What to sort by comes with every entry.
+
+function compare(a, b) {
+  if (a === null || b === null) return (a === null) - (b === null);
+  return typeof a === "number" && typeof b === "number"
+    ? a - b
+    : String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+// Rows in the order that was chosen; what has no number stays last whichever way it goes.
+function ordered(rows, id, entry) {
+  const sort = choice.sorts[id];
+  if (!sort) return rows;
+  return [...rows].sort((a, b) => {
+    const [x, y] = [entry(a, sort.column), entry(b, sort.column)];
+    const either = x === null || y === null;
+    return compare(x, y) * (sort.down && !either ? -1 : 1);
+  });
+}
+
+function heads(id, names, numeric, changed) {
+  const sort = choice.sorts[id];
+  return el("tr", {}, names.map((name, i) => {
+    const mine = sort && sort.column === i;
+    const press = () => {
+      // Of numbers the largest come first, of words the first letters.
+      choice.sorts[id] = { column: i, down: mine ? !sort.down : numeric[i] };
+      changed();
+    };
+    return el("th", {
+      scope: "col",
+      class: numeric[i] ? "number" : "",
+      "aria-sort": mine ? (sort.down ? "descending" : "ascending") : "none",
+    }, el("button", { type: "button", "data-key": `${id}-${i}`, click: press },
+      name, el("span", { class: "arrow", "aria-hidden": "true" })));
+  }));
+}
+
+function sortable(id, table, changed) {
+  const rows = ordered(table.rows, id, (row, column) => row[column][1]);
+  const entry = ([text, , bold], i) => {
+    // How many runs a score is of stands back behind the score.
+    const [, main, aside] = text.match(/^(.*?)( \(\d+ of \d+\))?$/s);
+    return el(i ? "td" : "th", { scope: i ? null : "row", class: table.numeric[i] ? "number" : "" },
+      bold ? el("strong", {}, main) : main, aside ? el("small", {}, aside) : "");
+  };
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.title },
+    el("table", { id },
+      el("thead", {}, heads(id, table.head, table.numeric, changed)),
+      el("tbody", {}, rows.map((row) => el("tr", {}, row.map(entry))))));
+}
+
+function titled(id, table, changed) {
+  return [
+    el("h3", {}, table.title),
+    ...(table.caption ? [el("p", { class: "note" }, table.caption)] : []),
+    sortable(id, table, changed),
+    ...table.notes.map((note) => el("p", { class: "note" }, note)),
+  ];
+}
