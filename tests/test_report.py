@@ -107,7 +107,7 @@ def test_ragged_runs_count_where_they_are_and_are_named(tmp_path):
     page = summary.text(everything, [found])
     assert "seed-2: critic is not finite (step 551)" in page
     assert "8 runs: 1 done, 6 waiting, 1 failed" in page
-    assert f"{cell.name}/seed-1: waiting" in page
+    assert f"{cell.name}/seed-1: waiting, step 550" in page
 
 
 def test_curves_are_smoothed_over_five_evaluations(tmp_path):

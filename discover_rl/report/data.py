@@ -170,7 +170,8 @@ def _results(cell: Cell, out: Path, standings: Any) -> Results:
         # A run may have gone on since its standing was read; it counts as done if we have its end.
         state = "done" if record.done else standing.state
         reason = record.glance.reason or (standing.reason if state == "failed" else "")
-        runs.append(RunInfo(name, seed, state, standing.step, reason, record.header))
+        seen = max(standing.step, *found[-1], 0)  # what was evaluated may be past what is safe
+        runs.append(RunInfo(name, seed, state, seen, reason, record.header))
     steps = sorted(set().union(*found))
     scores = np.array([[run.get(step, np.nan) for step in steps] for run in found], float)
     return Results(cell, runs, np.array(steps, int), scores.reshape(len(runs), len(steps)))
