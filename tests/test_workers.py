@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from discover_rl import checkpoint, config, machine, store, training
+from discover_rl.engines import local
 from discover_rl.observers import Observer
 from discover_rl.types import Stopped, UserError
 from tests.trainings import assert_same_files
@@ -143,6 +144,18 @@ def test_a_users_mistake_in_a_worker_is_a_users_mistake(tmp_path):
     lane.write_bytes(lane.read_bytes()[:-1])
     with pytest.raises(UserError, match="damaged"):
         training.train(runs, tmp_path, processes=2)
+
+
+def test_what_goes_wrong_in_a_worker_travels_with_its_traceback():
+    try:
+        raise ZeroDivisionError("by nought")
+    except ZeroDivisionError as error:
+        told = local.told(error)
+    assert isinstance(told, ChildProcessError)
+    assert str(told) == "A worker failed: ZeroDivisionError: by nought"
+    assert "test_workers.py" in told.__notes__[0]
+    mistake = UserError("a mistake")
+    assert local.told(mistake) is mistake
 
 
 def test_as_many_processes_as_cores_and_no_more_than_runs():
