@@ -79,7 +79,7 @@ def test_nothing_is_bold_while_a_rival_has_no_finished_run(tmp_path):
             put(tmp_path, cell, seed, [by_strategy(50)(cell, seed)] * 12)
     everything, (found,) = analysed(study, tmp_path)
     assert found.best == {"Hopper-v5": None}
-    assert "none − gaussian on Hopper-v5: nothing can be said yet, 0 and 5" in summary.text(
+    assert "none − gaussian on Hopper-v5: nothing can be said, 0 and 5" in summary.text(
         everything, [found]
     )
 
@@ -134,6 +134,56 @@ def test_a_study_without_runs_is_reported(tmp_path):
     assert "– (0 of 2)" in (tmp_path / "nowhere/report/tables/td3.md").read_text()
     assert written.missing
     assert all(file.stat().st_size for file in written.files)
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_several_tasks_without_a_finished_run_are_reported(tmp_path, failing):
+    study = declare(TWO | {"task": ["Hopper-v5", "Swimmer-v5"]})
+    for cell in study.cells if failing else []:
+        for seed in cell.seeds:
+            event = {"event": "diverged", "step": 551, "quantity": "critic"}
+            put(tmp_path, cell, seed, [1.0, 2.0], end=False, event=event)
+    written = report.write(study, tmp_path)
+    assert "Nothing can be said over all tasks." in written.summary
+    assert ("8 failed" if failing else "8 waiting") in written.summary
+
+
+def test_records_of_another_study_do_not_count(tmp_path):
+    fill(tmp_path, declare(TWO, steps=2200, seeds=5))
+    written = report.write(declare(TWO, seeds=5), tmp_path)
+    assert "10 runs: 10 failed" in written.summary
+    assert "steps is 2200 there and 1100 here" in written.summary
+    assert "– (0 of 5)" in (tmp_path / "report/tables/td3.md").read_text()
+
+
+def test_nothing_is_claimed_where_runs_failed(tmp_path):
+    """Those of discover that came to their end are far better; half of them did not."""
+    study = declare(TWO, seeds=10)
+    fill(tmp_path, study, by_strategy(500))
+    (found,) = analysed(study, tmp_path)[1]
+    assert [it.claim for it in found.comparisons] == [1]
+    assert found.best == {"Hopper-v5": "discover"}
+    for seed in range(5):
+        event = {"event": "diverged", "step": 551, "quantity": "critic"}
+        put(tmp_path, study.cells[1], seed, [1.0, 2.0], end=False, event=event)
+    everything, (found,) = analysed(study, tmp_path)
+    assert [it.claim for it in found.comparisons] == [0]
+    assert found.best == {"Hopper-v5": None}
+    said = "5 and 10 runs: no difference can be claimed where runs failed, as 5 here did"
+    assert said in summary.text(everything, [found])
+
+
+def test_an_interval_that_is_a_point_is_none():
+    assert "so there is no interval" in summary.chance(Interval(1.0, 1.0, 1.0))
+    assert summary.chance(Interval(0.5, 0.25, 0.75)) == "50% [25%, 75%]"
+
+
+def test_tasks_whose_files_would_be_the_same_keep_their_own(tmp_path):
+    study = declare(TWO | {"task": ["My Task-v0", "My-Task-v0"]})
+    fill(tmp_path, study)
+    files = report.write(study, tmp_path).files
+    assert len(files) == len(set(files))
+    assert "My-Task-v0 (" in report.write(study, tmp_path).summary
 
 
 def test_one_run_and_one_arm_are_reported_without_bounds(tmp_path):
@@ -356,8 +406,8 @@ def test_the_authors_files_are_found_and_what_is_not_is_said(tmp_path):
     assert "4 published runs of 3 cells" in drawn.summary
     assert "published runs" not in plain.summary
     name = "curves/td3/Hopper-v5-iqm.svg"
-    assert b"released curves" in (tmp_path / "drawn" / name).read_bytes()
-    assert b"released curves" not in (tmp_path / "plain" / name).read_bytes()
+    assert b"older tasks" in (tmp_path / "drawn" / name).read_bytes()
+    assert b"older tasks" not in (tmp_path / "plain" / name).read_bytes()
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no curves"):
         published.curves(tmp_path / "empty")

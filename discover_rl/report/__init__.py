@@ -21,7 +21,7 @@ from discover_rl import store
 from discover_rl.report import comparisons, data, page, published, summary, tables
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.figures import Curves
-from discover_rl.report.groups import slug
+from discover_rl.report.groups import Group, slug
 from discover_rl.studies import Study
 
 
@@ -69,7 +69,16 @@ def _files(
         for name, formats in drawn.items():
             for suffix, content in formats.items():
                 yield f"curves/{group.name}-{name}.{suffix}", content
-        for panel in group.panels:
+        for panel, name in zip(group.panels, _names(group), strict=True):
             for kind in data.BANDS:
                 for suffix, content in figures.single(group, panel, kind, theirs).items():
-                    yield f"curves/{group.name}/{slug(panel.title)}-{kind}.{suffix}", content
+                    yield f"curves/{group.name}/{name}-{kind}.{suffix}", content
+
+
+def _names(group: Group) -> list[str]:
+    """Of panels' files; those that would be the same are numbered."""
+    slugs = [slug(panel.title) for panel in group.panels]
+    return [
+        name if slugs.count(name) == 1 else f"{name}-{slugs[:i].count(name) + 1}"
+        for i, name in enumerate(slugs)
+    ]

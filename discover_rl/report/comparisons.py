@@ -40,6 +40,7 @@ class Comparison(NamedTuple):
     panel: str
     label: str
     runs: tuple[int, int]  # that are done: of the line, of the baseline
+    failed: int  # of both
     difference: Interval | None
     improvement: Interval | None
     reached: Reached | None  # when the line reached the baseline's final score
@@ -47,7 +48,12 @@ class Comparison(NamedTuple):
     @property
     def claim(self) -> int:
         """1: better; −1: worse; 0: neither can be claimed."""
-        return claim(self.difference, self.runs)
+        return claim(self.difference, self.runs, self.failed)
+
+    @property
+    def claimable(self) -> bool:
+        """Whether anything could be claimed of so many runs, whatever they scored."""
+        return self.difference is not None and min(self.runs) >= data.FEWEST and not self.failed
 
 
 class Overall(NamedTuple):
@@ -63,7 +69,7 @@ class Overall(NamedTuple):
     @property
     def several(self) -> bool:
         """Whether there are several tasks to speak of as a whole."""
-        return self.tasks > 1
+        return self.tasks > 1 and bool(self.scores)
 
     @property
     def over(self) -> str:
@@ -94,8 +100,9 @@ def analyse(everything: Data) -> list[Analysis]:
     ]
 
 
-def claim(difference: Interval | None, runs: Sequence[int]) -> int:
-    if difference is None or difference.low is None or min(runs) < data.FEWEST:
+def claim(difference: Interval | None, runs: Sequence[int], failed: int = 0) -> int:
+    """Those that came to their end say nothing of those that failed."""
+    if difference is None or difference.low is None or min(runs) < data.FEWEST or failed:
         return 0
     return int(difference.low > 0) - int(difference.high < 0)
 
@@ -124,9 +131,9 @@ def reached(line: Results, base: Results) -> Reached | None:
 
 
 def best(panel: Panel) -> str | None:
-    """The label that may be set in bold: of every line there are enough runs, and the best is
-    better than all others."""
-    if any(len(line.final) < data.FEWEST for line in panel.lines.values()):
+    """The label that may be set in bold: of every line there are enough runs, none of which failed,
+    and the best is better than all others."""
+    if any(len(line.final) < data.FEWEST or line.failed for line in panel.lines.values()):
         return None
     return stats.bold({label: line.final for label, line in panel.lines.items()})
 
@@ -147,8 +154,8 @@ def overall(group: Group, everything: Data) -> Overall:
             if label not in panel.lines or not len(panel.lines[label].final)
         ]
         found = scale(panel.task, everything)
-        if lacking:
-            left_out[panel.title] = f"no finished run of {', '.join(lacking)}"
+        if lacking or not labels:
+            left_out[panel.title] = f"no finished run of {', '.join(lacking) or 'any line'}"
         elif found is None:
             left_out[panel.title] = "all its scores are the same, and there is no reference"
         else:
@@ -190,14 +197,15 @@ def references() -> dict[str, Scale]:
 
 
 def _compared(panel: Panel, label: str, line: Results, base: Results) -> Comparison:
-    runs = len(line.final), len(base.final)
+    runs, failed = (len(line.final), len(base.final)), line.failed + base.failed
     if not all(runs):
-        return Comparison(panel.title, label, runs, None, None, None)
+        return Comparison(panel.title, label, runs, failed, None, None, None)
     sides = line.final, base.final
     return Comparison(
         panel.title,
         label,
         runs,
+        failed,
         stats.difference(*sides),
         stats.improvement(*sides),
         reached(line, base),

@@ -77,6 +77,11 @@ class Results:
         """Which runs came to their end, (runs,)."""
         return np.array([run.state == "done" for run in self.runs], bool)
 
+    @property
+    def failed(self) -> int:
+        """How many runs ended early, for good."""
+        return sum(run.state == "failed" for run in self.runs)
+
     @cached_property
     def final(self) -> np.ndarray:
         """Mean of the last evaluations of each run that is done, (runs that are done,)."""
@@ -165,10 +170,11 @@ def _results(cell: Cell, out: Path, standings: Any) -> Results:
     runs, found = [], []
     for seed, name in zip(cell.seeds, cell.names, strict=True):
         record, standing = Record(out / name / "record.jsonl"), next(standings)
-        evaluations = record.evaluations
+        foreign = standing.reason.startswith(progress.FOREIGN)
+        evaluations = [] if foreign else record.evaluations
         found.append({it["step"]: sum(it["returns"]) / len(it["returns"]) for it in evaluations})
         # A run may have gone on since its standing was read; it counts as done if we have its end.
-        state = "done" if record.done else standing.state
+        state = "done" if record.done and not foreign else standing.state
         reason = record.glance.reason or (standing.reason if state == "failed" else "")
         seen = max(standing.step, *found[-1], 0)  # what was evaluated may be past what is safe
         runs.append(RunInfo(name, seed, state, seen, reason, record.header))

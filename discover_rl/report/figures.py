@@ -79,7 +79,7 @@ def _panel(
             steps = np.arange(theirs[key].shape[1]) * published.EVERY
             inside = steps <= line.cell.steps
             smoothed = stats.smooth(theirs[key], data.WINDOW)[:, inside]
-            mean = data.curve(*data.thinned(steps[inside], smoothed), stats.half_sd_band)
+            mean = data.curve(*data.thinned(steps[inside], smoothed), data.BANDS[kind])
             it = look[label]
             axes.plot(mean.steps, mean.value, color=it.colour, linestyle=it.dashes, **THIN)
             shown = True
@@ -129,7 +129,7 @@ def _lacking(panel: Panel) -> str:
 
 
 def _more(shown: bool) -> list[tuple[str, dict[str, Any]]]:
-    name = "thin: authors' released curves (MuJoCo's -v2)"
+    name = "thin: authors' curves, older tasks"
     return [(name, {"color": "dimgrey", **THIN})] if shown else []
 
 

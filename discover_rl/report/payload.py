@@ -192,7 +192,7 @@ def _compared(analysis: Analysis) -> tables.Table:
         verdict, difference, better, steps = "nothing can be said yet", *[NOTHING] * 3
         if it.difference is not None and it.improvement is not None:
             difference, better = summary.signed(it.difference), summary.chance(it.improvement)
-            verdict = summary.verdict(it.difference, it.runs, it.label)
+            verdict = summary.verdict(it.difference, it.runs, it.label, it.failed)
         if it.reached is not None:
             steps = summary.when(it.reached)
         runs = f"{it.runs[0]} and {it.runs[1]}"

@@ -147,7 +147,7 @@ def _named(path: Path) -> Key | str:
         return "names that are not understood"
     policy, kind = match["policy"], match["kind"]
     if RIVALS.search(str(path)):
-        return "rivals', which are weighted sums of other curves, and greedy ones"
+        return "rivals' and greedy ones, which off-policy are weighted sums of other curves"
     if lam := re.fullmatch(r"(\d\.\d+)_DISCOVER(?:_([A-Z0-9]+))?", policy):
         algorithm = lam[2] or next(iter(re.findall(r"\(([A-Z0-9]+)\)", folders)), "")
         if algorithm.lower() in ALGORITHMS:

@@ -50,9 +50,10 @@ def sentences(analysis: Analysis) -> list[str]:
     said.append("\n".join(lines) or f"- There is nothing to compare with {group.base}.")
     claims = [it for it in analysis.comparisons if it.claim]
     if claims:
+        able = sum(it.claimable for it in analysis.comparisons)
         said.append(
-            f"{len(claims)} of {len(lines)} comparisons come out one way. Each is at 95 % by "
-            f"itself: of {len(lines)} between equals, about {len(lines) / 20:.1f} would, too."
+            f"{len(claims)} of {able} comparisons come out one way. Each is at 95 % by itself: of "
+            f"{able} between equals, about {able / 20:.2g} would, too, and more where runs are few."
         )
     said += _overall(analysis)
     said += _efficiency(analysis)
@@ -64,11 +65,14 @@ def compared(it: Comparison, base: str) -> str:
     what = f"{it.label} − {base} on {it.panel}"
     runs = f"{it.runs[0]} and {it.runs[1]} runs"
     if it.difference is None:
-        return f"{what}: nothing can be said yet, {runs} are done."
-    return f"{what}: {signed(it.difference)}, {runs}: {verdict(it.difference, it.runs, it.label)}."
+        return f"{what}: nothing can be said, {runs} are done."
+    said = verdict(it.difference, it.runs, it.label, it.failed)
+    return f"{what}: {signed(it.difference)}, {runs}: {said}."
 
 
-def verdict(difference: Interval, runs: Sequence[int], label: str) -> str:
+def verdict(difference: Interval, runs: Sequence[int], label: str, failed: int = 0) -> str:
+    if failed:
+        return f"no difference can be claimed where runs failed, as {failed} here did"
     if min(runs) < data.FEWEST:
         return f"no difference can be claimed of fewer than {data.FEWEST} runs each"
     return VERDICTS[comparisons.claim(difference, runs)].format(label)
@@ -89,6 +93,8 @@ def signed(interval: Interval) -> str:
 
 def chance(better: Interval) -> str:
     """'55% [35%, 75%]'."""
+    if better.low is not None and better.low == better.high:
+        return f"{better.value:.0%} (every pair comes out the same way, so there is no interval)"
     bounds = "" if better.low is None else f" [{better.low:.0%}, {better.high:.0%}]"
     return f"{better.value:.0%}{bounds}"
 
@@ -124,7 +130,7 @@ def _overall(analysis: Analysis) -> list[str]:
         why = "; ".join(f"{panel} ({reason})" for panel, reason in overall.left_out.items())
         said.append(f"Left out of what is said over all tasks: {why}.")
     if not overall.several or group.base not in overall.scores:
-        return [*said, "Nothing can be said over all tasks yet."]
+        return [*said, "Nothing can be said over all tasks."]
     base, lines = overall.scores[group.base], []
     for label in group.rivals:
         if label not in overall.scores:
@@ -132,16 +138,26 @@ def _overall(analysis: Analysis) -> list[str]:
         own = overall.scores[label]
         difference, better = stats.difference(own, base), stats.improvement(own, base)
         runs = [min(map(len, them.values())) for them in (own, base)]
-        lines.append(
-            f"- {label} − {group.base}, {overall.over}, normalised: "
-            f"{signed(difference)}: {verdict(difference, runs, label)}. "
-            f"A run of it scores above one of {group.base} with probability {chance(better)}."
+        failed = sum(
+            panel.lines[it].failed
+            for panel in group.panels
+            if panel.title in own
+            for it in (label, group.base)
         )
+        line = (
+            f"- {label} − {group.base}, {overall.over}, normalised: "
+            f"{signed(difference)}: {verdict(difference, runs, label, failed)}."
+        )
+        if min(runs) >= data.FEWEST:
+            line += f" A run of it scores above one of {group.base} with probability "
+            line += f"{chance(better)}."
+        lines.append(line)
     said.append("\n".join(lines))
     scales: dict[str, list[str]] = {}
     for panel, it in overall.scales.items():
         where = scales.setdefault(it.source, [])
-        where.append(f"{panel} ({it.low:g}, {it.high:g})".replace("-", "−").replace("−v", "-v"))
+        ends = f"{it.low:g}, {it.high:g}".replace("-", "−")
+        where.append(f"{panel} ({ends})")
     lines = [f"- {source}: {', '.join(panels)}" for source, panels in scales.items()]
     said.append("Scores over all tasks are normalised, (0 is, 1 is):\n\n" + "\n".join(lines))
     return [it for it in said if it]

@@ -126,8 +126,8 @@ def source(analysis: Analysis) -> list[str]:
         if row["published_source"] is not None:
             named.setdefault(row["published_source"], {})[row["published_task"]] = None
     return [
-        f"Published: {where}, of {', '.join(tasks)}, on another simulator, with code that scales "
-        "directions by λ². No target."
+        f"Published: {where}, of {', '.join(tasks)}: older versions, and DISCOVER's directions "
+        "scaled by λ². No target."
         for where, tasks in named.items()
     ]
 

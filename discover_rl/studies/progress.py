@@ -13,6 +13,7 @@ from discover_rl.studies import Cell, Study, plan
 
 TROUBLE = "trouble.json"
 """At a desk: why its cohort came to no end. It is tried again the next time."""
+FOREIGN = "its record is of another study"
 STATES = ("done", "running", "begun", "waiting", "failed")
 
 
@@ -37,7 +38,7 @@ def standings(study: Study, out: Path) -> list[Standing]:
             made_by = glance.header.get("code", {}).get("source", "") if glance.header else ""
             state, step, reason = at[desks[name]] if name in desks else ("waiting", 0, "")
             if unlike := _unlike(cell, glance):
-                state, reason = "failed", f"its record is of another study: {unlike}"
+                state, reason = "failed", f"{FOREIGN}: {unlike}"
             elif glance.over:
                 state, step = "done" if glance.done else "failed", glance.last["step"]
                 reason = glance.reason
