@@ -173,6 +173,19 @@ def test_nothing_is_claimed_where_runs_failed(tmp_path):
     assert said in summary.text(everything, [found])
 
 
+def test_runs_that_were_evaluated_at_other_steps_are_smoothed_by_themselves(tmp_path):
+    study = declare(TWO | {"strategy": "discover"}, steps=60)
+    (cell,) = study.cells
+    put(tmp_path, cell, 0, [0.0, 30.0, 60.0])  # at 0, 30, 60
+    put(tmp_path, cell, 1, [0.0, 20.0, 40.0, 60.0])  # at 0, 20, 40, 60
+    (results,) = data.load(study, tmp_path).cells
+    found = results.smoothed(2)["paper"]
+    assert found.steps.tolist() == [0, 20, 30, 40, 60]
+    assert found.runs.tolist() == [2] * 5
+    # Means of two evaluations: 0, 15, 45 of the first; 0, 10, 30, 50 of the second.
+    np.testing.assert_allclose(found.value, [0.0, 5.0, 12.5, 22.5, 47.5])
+
+
 def test_an_interval_that_is_a_point_is_none():
     assert "so there is no interval" in summary.chance(Interval(1.0, 1.0, 1.0))
     assert summary.chance(Interval(0.5, 0.25, 0.75)) == "50% [25%, 75%]"

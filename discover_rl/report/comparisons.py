@@ -122,7 +122,7 @@ def reached(line: Results, base: Results) -> Reached | None:
     """When the IQM of a line's runs first reached that of the baseline's final scores."""
     if not (line.done.any() and base.done.any()):
         return None
-    curves = stats.smooth(line.scores[line.done], data.WINDOW)
+    curves = line.finished
     whole = np.isfinite(curves).all(axis=0)
     if not whole.any():
         return None

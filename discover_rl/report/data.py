@@ -101,13 +101,18 @@ class Results:
         return f"{some} run{'s' * (all_ != 1)}"
 
     @cached_property
+    def finished(self) -> np.ndarray:
+        """Curves of the runs that are done, smoothed, (runs that are done, points)."""
+        return _smooth(self.scores[self.done], WINDOW)
+
+    @cached_property
     def curves(self) -> dict[str, Curve]:
         """As the paper draws them, and as practice demands."""
         return self.smoothed(WINDOW)
 
     def smoothed(self, window: int, most: int = POINTS) -> dict[str, Curve]:
         """The same with another window, at so many points at most."""
-        steps, smoothed = thinned(self.steps, stats.smooth(self.scores, window), most)
+        steps, smoothed = thinned(self.steps, _smooth(self.scores, window), most)
         return {kind: curve(steps, smoothed, band) for kind, band in BANDS.items()}
 
 
@@ -181,6 +186,20 @@ def _results(cell: Cell, out: Path, standings: Any) -> Results:
     steps = sorted(set().union(*found))
     scores = np.array([[run.get(step, np.nan) for step in steps] for run in found], float)
     return Results(cell, runs, np.array(steps, int), scores.reshape(len(runs), len(steps)))
+
+
+def _smooth(scores: np.ndarray, window: int) -> np.ndarray:
+    """(runs, points), each run over its own evaluations; between these it stays as it was last."""
+    if np.isfinite(scores).all():
+        return stats.smooth(scores, window)
+    smoothed = np.full(scores.shape, np.nan)
+    for row, run in zip(smoothed, scores, strict=True):
+        (own,) = np.isfinite(run).nonzero()
+        if own.size:
+            until = slice(own[0], own[-1] + 1)
+            latest = np.searchsorted(own, np.arange(len(run))[until], side="right") - 1
+            row[until] = stats.smooth(run[own][None], window)[0][latest]
+    return smoothed
 
 
 def curve(steps: np.ndarray, smoothed: np.ndarray, band: Callable[[Any], stats.Interval]) -> Curve:

@@ -86,7 +86,8 @@ def legend(
     for name, options in more:
         lines.append(Line2D([], [], **options))
         names.append(name)
-    rows = -(-len(names) // max(1, int(drawn.get_figwidth() // 1.8)))
+    wide = max(1.8, 0.075 * max(map(len, names), default=0) + 0.7)  # inches, handle included
+    rows = -(-len(names) // max(1, int(drawn.get_figwidth() // wide)))
     columns = -(-len(names) // rows)
     drawn.legend(
         lines, names, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5
