@@ -202,6 +202,7 @@ def test_a_killed_training_shows_each_evaluation_once(tmp_path):
     assert_as_recorded(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_writes_curves_of_several_processes_and_shows_progress(tmp_path, capfd):
     words = "train", *TINY, "--out", str(tmp_path), "--processes", "2", "--tensorboard"
     assert discover(*words) == 0

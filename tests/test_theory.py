@@ -190,6 +190,7 @@ def test_what_is_said_is_what_was_measured():
 SMALL = ["theory", "--states", "10", "--seeds", "3", "--cap", "1000", "--out"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_and_says_the_same_every_time(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     told = []

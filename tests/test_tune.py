@@ -394,6 +394,7 @@ def test_stopped_in_a_batch_it_goes_on_exactly(whole, tmp_path, monkeypatch):
         assert_same_files(whole[0] / batch, tmp_path / batch)
 
 
+@pytest.mark.slow
 def test_a_trial_that_diverges_fails_and_keeps_the_reason(tmp_path, capfd):
     """Learning starts after 40 steps; with steps of 1e30 it takes two or three to leave floats."""
     settings = [f"--set={name}={str(value).strip('(),')}" for name, value in SETTINGS.items()]

@@ -56,6 +56,7 @@ def test_a_stopped_run_keeps_the_same(kept, tmp_path):
     assert_same_files(kept, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
 def test_who_dies_while_keeping_it_does_it_again(kept, tmp_path, monkeypatch, when):
     """A run is not done before its replay is there: what says so is written last."""
