@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -131,12 +132,15 @@ class Aside:
     it is told and what it answers is the same."""
 
     def __init__(self, task: str, seeds: Sequence[int], *about: Any):
-        spawn = multiprocessing.get_context("spawn")
-        self._pipe, theirs = spawn.Pipe()
-        asked = theirs, task, list(seeds), about
-        self._process = spawn.Process(target=_aside, args=asked, daemon=True)
-        self._process.start()
+        self._pipe, theirs = multiprocessing.Pipe()
+        # Not by multiprocessing, which would run the user's script once more. In a session of its
+        # own, so that it never hears of Ctrl-C.
+        code, end = "from discover_rl import evaluate; evaluate.serve()", theirs.fileno()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, str(end)], pass_fds=[end], start_new_session=True
+        )
         theirs.close()
+        self._pipe.send((sys.path, task, list(seeds), about))
         self._crashes: list[str] = []
 
     def begin(
@@ -160,16 +164,19 @@ class Aside:
 
     def close(self) -> None:
         self._process.kill()
-        self._process.join()
+        self._process.wait()
+        self._pipe.close()
 
 
-def _aside(pipe: Connection, task: str, seeds: list[int], about: tuple[Any, ...]) -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+def serve() -> None:
+    """What the process of an `Aside` does, until who asks is gone."""
+    pipe = Connection(int(sys.argv[1]))
+    sys.path[:], task, seeds, about = pipe.recv()
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[len(cores) // 2 :])
     evaluator = Evaluator(task, seeds, *about)
-    with contextlib.suppress(EOFError, BrokenPipeError):  # who asked is gone
+    with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             scores = evaluator(*pipe.recv())
             pipe.send((scores, [evaluator.crash(lane) for lane in range(len(seeds))]))

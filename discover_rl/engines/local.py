@@ -61,8 +61,7 @@ def run(
                 busy[place] += 1
                 mine, theirs = spawn.Pipe(duplex=False)
                 told = jobs[number], checkpoint_seconds, patience, os.getpid()
-                # No daemon: it may have a process of its own that evaluates.
-                process = spawn.Process(target=_work, args=(theirs, stop, *told))
+                process = spawn.Process(target=_work, args=(theirs, stop, *told), daemon=True)
                 with _undisturbed(), _environment(ALONE_FROM_START if place == "cpu" else {}):
                     process.start()
                 theirs.close()
