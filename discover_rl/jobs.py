@@ -84,7 +84,7 @@ def _refuse_gaps(job: Job, records: Mapping[str, Record], path: Path) -> None:
 
 def opened(run: Run, out: Path) -> Record:
     """The run's record; a UserError if the folder holds another run's."""
-    record = Record(out / run.name / "record.jsonl")
+    record = Record(store.record_of(out, run.name))
     if unlike := record.header and difference(record.header["run"], run.to_json()):
         raise UserError(f"{out} holds another run: {unlike}; choose another --out.")
     return record

@@ -69,6 +69,11 @@ class Glance(NamedTuple):
         return self.done or self.failure is not None
 
 
+def record_of(out: Path, name: str) -> Path:
+    """Where the record of the run of this name is."""
+    return out / name / "record.jsonl"
+
+
 def glance(path: Path) -> Glance:
     """How a run stands, without reading all of its record."""
     try:

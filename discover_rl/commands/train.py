@@ -10,22 +10,25 @@ import typer
 from discover_rl.commands import FAILED
 from discover_rl.types import UserError
 
+Task = Annotated[str, typer.Argument(help="A Gymnasium id (Hopper-v5), or module:id.")]
+Algorithm = Annotated[str, typer.Option(help="What learns; see `discover list`.")]
+Strategy = Annotated[str, typer.Option(help="How it explores; see `discover list`.")]
+Steps = Annotated[int, typer.Option(help="Environment steps of each run.")]
+Processes = Annotated[
+    int, typer.Option(min=0, help="How many share the runs; 0: as many as pay.", metavar="<int>")
+]
+
 
 def train(
-    task: Annotated[str, typer.Argument(help="A Gymnasium id (Hopper-v5), or module:id.")],
-    algorithm: Annotated[str, typer.Option(help="What learns; see `discover list`.")] = "td3",
-    strategy: Annotated[
-        str, typer.Option(help="How it explores; see `discover list`.")
-    ] = "discover",
-    steps: Annotated[int, typer.Option(help="Environment steps of each run.")] = 1_000_000,
+    task: Task,
+    algorithm: Algorithm = "td3",
+    strategy: Strategy = "discover",
+    steps: Steps = 1_000_000,
     seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, …")] = 1,
     out: Annotated[
         Path | None, typer.Option(help="Folder for records and policies.", show_default="runs/…")
     ] = None,
-    processes: Annotated[
-        int,
-        typer.Option(min=0, help="How many share the runs; 0: as many as pay.", metavar="<int>"),
-    ] = 0,
+    processes: Processes = 0,
     tensorboard: Annotated[
         bool,
         typer.Option("--tensorboard", help="Write curves for TensorBoard, by the records."),

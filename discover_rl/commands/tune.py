@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discover_rl.commands import FAILED
-from discover_rl.commands.train import pair
+from discover_rl.commands.train import Algorithm, Processes, Steps, Strategy, Task, pair
 from discover_rl.tuning import MANY
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MEASURED = 10
 
 
 def tune(
-    task: Annotated[str, typer.Argument(help="A Gymnasium id (Hopper-v5), or module:id.")],
+    task: Task,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
@@ -33,11 +33,9 @@ def tune(
             "`discover list ALGORITHM` has the names.",
         ),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="What learns; see `discover list`.")] = "td3",
-    strategy: Annotated[
-        str, typer.Option(help="How it explores; see `discover list`.")
-    ] = "discover",
-    steps: Annotated[int, typer.Option(help="Environment steps of each run.")] = 1_000_000,
+    algorithm: Algorithm = "td3",
+    strategy: Strategy = "discover",
+    steps: Steps = 1_000_000,
     seeds: Annotated[int, typer.Option(help="Runs of each trial: seeds 1000, 1001, …")] = 1,
     trials: Annotated[int, typer.Option(help="How many; more may be asked for later.")] = MANY,
     lanes: Annotated[
@@ -47,10 +45,7 @@ def tune(
     out: Annotated[
         Path | None, typer.Option(help="Folder for everything.", show_default="runs/…-tune")
     ] = None,
-    processes: Annotated[
-        int,
-        typer.Option(min=0, help="How many share the runs; 0: as many as pay.", metavar="<int>"),
-    ] = 0,
+    processes: Processes = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting, the same for all trials."),

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discover_rl import stats
+from discover_rl import stats, store
 from discover_rl.store import Record
 from discover_rl.studies import Cell, Study, progress
 
@@ -174,7 +174,7 @@ def thinned(
 def _results(cell: Cell, out: Path, standings: Any) -> Results:
     runs, found = [], []
     for seed, name in zip(cell.seeds, cell.names, strict=True):
-        record, standing = Record(out / name / "record.jsonl"), next(standings)
+        record, standing = Record(store.record_of(out, name)), next(standings)
         foreign = standing.reason.startswith(progress.FOREIGN)
         evaluations = [] if foreign else record.evaluations
         found.append({it["step"]: sum(it["returns"]) / len(it["returns"]) for it in evaluations})

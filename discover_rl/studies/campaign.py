@@ -45,7 +45,7 @@ def prepare(
         except UserError as error:
             raise UserError(f"{cell.where}, task: {error}") from error
     for run in study.runs:
-        header = store.glance(out / run.name / "record.jsonl").header
+        header = store.glance(store.record_of(out, run.name)).header
         if unlike := header and jobs.difference(header["run"], run.to_json()):
             raise UserError(
                 f"{out} holds another study: in {run.name}, {unlike}; choose another --out."
@@ -70,8 +70,8 @@ def carry_out(
     A cohort that fails is noted at its desk and the rest goes on. One that somebody else is
     training is left to them, after a while in which a worker of a killed process would go.
     """
-    left = [_left(job) for job in cohorts]
-    mine = [job for job, missing in zip(cohorts, left, strict=True) if missing]
+    left = [len(plan.missing(job)) for job in cohorts]
+    mine = [job for job, lanes in zip(cohorts, left, strict=True) if lanes]
     mine.sort(key=lambda job: checkpoint.find(job.desk) is None)  # what was begun comes first
     runs = sum(len(job.runs) for job in cohorts)
     board.planned(mine, runs, runs - sum(left))
@@ -83,7 +83,7 @@ def carry_out(
         if job not in freed:
             board.ended(job, Taken("somebody else is training it"))
     stopped = any(isinstance(it, Stopped) for it in outcomes)
-    return not stopped and not any(_left(job) for job in taken)
+    return not stopped and not any(plan.missing(job) for job in taken)
 
 
 def _attempt(
@@ -118,9 +118,3 @@ def _freed(taken: Sequence[Job], stopping: Callable[[], bool]) -> list[Job]:
             break
         time.sleep(0.2)
     return [job for job in taken if not store.taken(job.desk)]
-
-
-def _left(job: Job) -> int:
-    """How many of its runs are not over."""
-    glances = [store.glance(job.out / run.name / "record.jsonl") for run in job.runs]
-    return sum(not glance.over for glance in glances)

@@ -20,7 +20,7 @@ from discover_rl.studies import Study
 from discover_rl.tasks import Unmakeable
 from discover_rl.types import UserError
 
-FILE, DESKS, RECORD = "cohorts.json", "cohorts", "record.jsonl"
+FILE, DESKS = "cohorts.json", "cohorts"
 LANES = {"cpu": 5, "gpu": 256}
 """At most so many in a cohort. On CPUs more are hardly faster, and fewer are lost together."""
 MEMORY_SHARE = 0.75
@@ -58,15 +58,19 @@ def part_of(study: Study, shard: tuple[int, int]) -> list[Run]:
     return [run for lanes in mine for run in lanes]
 
 
+def missing(job: Job) -> list[Run]:
+    """Those of its runs that are not over."""
+    return [it for it in job.runs if not store.glance(store.record_of(job.out, it.name)).over]
+
+
 def left(cohorts: Sequence[Job]) -> list[Job]:
     """Of each that is not over, what would be trained: all its lanes if it was begun, else those
     that are missing."""
     found = []
     for job in cohorts:
-        missing = [it for it in job.runs if not store.glance(job.out / it.name / RECORD).over]
-        if missing:
+        if lanes := missing(job):
             begun = checkpoint.find(job.desk) is not None
-            found.append(job if begun else job._replace(runs=missing))
+            found.append(job if begun else job._replace(runs=lanes))
     return found
 
 
@@ -143,9 +147,9 @@ def _fitting(division: Division, study: Study, out: Path) -> Division:
 def _extended(division: Division, study: Study, shard: tuple[int, int] = (1, 1)) -> Division:
     """With cohorts for runs that have none."""
     there = {name for names in division.values() for name in names}
-    missing = [run for run in part_of(study, shard) if run.name not in there]
+    added = [run for run in part_of(study, shard) if run.name not in there]
     first = max((int(number) for number in division), default=-1) + 1
-    new = {f"{first + i:04}": [run.name for run in it] for i, it in enumerate(divided(missing))}
+    new = {f"{first + i:04}": [run.name for run in it] for i, it in enumerate(divided(added))}
     return division | new
 
 
@@ -153,7 +157,7 @@ def _without_failed(division: Division, out: Path) -> Division:
     """Forget runs that failed, unless others of their cohort are still to be trained."""
     kept = {}
     for number, names in division.items():
-        failed = [it for it in names if store.glance(out / it / "record.jsonl").failure]
+        failed = [it for it in names if store.glance(store.record_of(out, it)).failure]
         if failed and checkpoint.find(out / DESKS / number) is None:
             for name in failed:
                 store.remove(out / name)

@@ -34,7 +34,7 @@ def standings(study: Study, out: Path) -> list[Standing]:
     found = []
     for cell in study.cells:
         for name in cell.names:
-            glance = store.glance(out / name / "record.jsonl")
+            glance = store.glance(store.record_of(out, name))
             made_by = glance.header.get("code", {}).get("source", "") if glance.header else ""
             state, step, reason = at[desks[name]] if name in desks else ("waiting", 0, "")
             if unlike := _unlike(cell, glance):

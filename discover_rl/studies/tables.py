@@ -23,7 +23,7 @@ def rows(study: Study, out: Path) -> Iterator[dict[str, Any]]:
     for cell in study.cells:
         about = {name: getattr(cell, name) for name in ALWAYS} | dict(cell.varied)
         for seed, name in zip(cell.seeds, cell.names, strict=True):
-            for line in Record(out / name / "record.jsonl").evaluations:
+            for line in Record(store.record_of(out, name)).evaluations:
                 returns = np.asarray(line["returns"])
                 scores = {"return_mean": float(returns.mean()), "return_sd": float(returns.std())}
                 scores |= {"episodes": len(returns), "length_mean": float(np.mean(line["lengths"]))}
