@@ -88,14 +88,14 @@ def measure(args: argparse.Namespace, task: str, lanes: int, replay: int) -> dic
     def learn(times: int) -> None:
         nonlocal state
         for i in range(times):
-            state, _ = agent.learn(state, WARMUP + 1 + i)
+            state, _ = agent.learn(state, None, WARMUP + 1 + i)
         jax.block_until_ready(state)
 
     def act(times: int) -> None:
         nonlocal state
         fine = np.full(lanes, -1, np.int32)
         for i in range(times):
-            state, reply = agent.meet(state, seen, fine, WARMUP + 1 + i)
+            state, _, reply = agent.meet(state, seen, fine, WARMUP + 1 + i)
             opened(reply)
 
     learn(2)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discover_rl import envs, networks
+from discover_rl import envs, machine, networks
 from discover_rl.envs import Trials
 from discover_rl.policy import Policy
 from discover_rl.pools import PooledTrials
@@ -128,8 +128,8 @@ class Evaluator:
 
 
 class Aside:
-    """An evaluator in a process of its own, on half of the cores, while training goes on here. What
-    it is told and what it answers is the same."""
+    """An evaluator in a process of its own, on a quarter of the cores, while training goes on here.
+    What it is told and what it answers is the same."""
 
     def __init__(self, task: str, seeds: Sequence[int], *about: Any):
         self._pipe, theirs = multiprocessing.Pipe()
@@ -137,7 +137,11 @@ class Aside:
         # own, so that it never hears of Ctrl-C.
         code, end = "from discover_rl import evaluate; evaluate.serve()", theirs.fileno()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code, str(end)], pass_fds=[end], start_new_session=True
+            [sys.executable, "-c", code, str(end)],
+            pass_fds=[end],
+            start_new_session=True,
+            env=os.environ
+            | machine.ALONE_FROM_START,  # idle threads of NumPy's would keep cores busy
         )
         theirs.close()
         self._pipe.send((sys.path, task, list(seeds), about))
@@ -174,7 +178,7 @@ def serve() -> None:
     sys.path[:], task, seeds, about = pipe.recv()
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores[len(cores) // 2 :])
+        os.sched_setaffinity(0, cores[-max(2, len(cores) // 4) :])
     evaluator = Evaluator(task, seeds, *about)
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -33,7 +34,7 @@ _layout = functools.cache(Layout)
 
 @jax.tree_util.register_pytree_node_class
 class Packed:
-    def __init__(self, large: tuple[Array, ...], small: Array, layout: Layout):
+    def __init__(self, large: tuple[Array | None, ...], small: Array, layout: Layout):
         self.large, self.layout = large, layout
         self.small = small  # (lanes, numbers), as bits
 
@@ -67,6 +68,20 @@ def unpack(packed: Any) -> Any:
         leaves.append(bits > 0 if dtype.itemsize < 4 else jax.lax.bitcast_convert_type(bits, dtype))
         at += math.prod(shape)
     return jax.tree.unflatten(packed.layout.tree, leaves)
+
+
+def looks(function: Callable[..., Any], packed: Packed, *rest: Any) -> tuple[bool, ...]:
+    """Of each large array, whether a function of these arguments looks at it."""
+    program = jax.make_jaxpr(function)(packed, *rest).jaxpr
+    read = {id(it) for equation in program.eqns for it in equation.invars}
+    return tuple(id(it) in read for it in program.invars[: len(packed.large)])
+
+
+def pruned(packed: Packed, looked: Sequence[bool]) -> Packed:
+    """Without the large arrays that are not looked at."""
+    pairs = zip(packed.large, looked, strict=True)
+    large = tuple(it if wanted else None for it, wanted in pairs)
+    return Packed(large, packed.small, packed.layout)
 
 
 def as_before(before: Any, tree: Any) -> Any:

@@ -21,30 +21,43 @@ class Reply(NamedTuple):
 
 def width(size: int) -> int:
     """Of a parcel, for observations of this size."""
-    return 2 * size + 4
+    return 2 * size + 5
 
 
-def packed(seen: Seen, step: int) -> np.ndarray:
-    """All of it, as bits."""
-    size = seen.obs.shape[1]
-    parcel = np.empty((len(seen.obs), width(size)), np.float32)
-    parcel[:, :size], parcel[:, size:-4] = seen.obs, seen.next_obs
-    parcel[:, -4], parcel[:, -3], parcel[:, -2] = seen.reward, seen.terminated, seen.ended
-    bits = parcel.view(np.int32)
+def empty(lanes: int, size: int, step: int) -> np.ndarray:
+    """A parcel with nothing in it."""
+    bits = np.zeros((lanes, width(size)), np.int32)
     bits[:, -1] = step
     return bits
 
 
-def unpacked(bits: Array, size: int) -> tuple[Seen, Array]:
+def packed(seen: Seen, step: int) -> np.ndarray:
+    """All that was seen after `step` environment steps, as bits."""
+    size = seen.obs.shape[1]
+    parcel = np.empty((len(seen.obs), width(size)), np.float32)
+    parcel[:, :size], parcel[:, size:-5] = seen.obs, seen.next_obs
+    parcel[:, -5], parcel[:, -4], parcel[:, -3] = seen.reward, seen.terminated, seen.ended
+    bits = parcel.view(np.int32)
+    bits[:, -2], bits[:, -1] = 1, step
+    return bits
+
+
+class Unpacked(NamedTuple):
+    seen: Seen
+    new: Array  # () whether there is anything in it
+    step: Array  # ()
+
+
+def unpacked(bits: Array, size: int) -> Unpacked:
     parcel = jax.lax.bitcast_convert_type(bits, jnp.float32)
     seen = Seen(
-        reward=parcel[:, -4],
-        terminated=parcel[:, -3] > 0,
-        ended=parcel[:, -2] > 0,
-        next_obs=parcel[:, size:-4],
+        reward=parcel[:, -5],
+        terminated=parcel[:, -4] > 0,
+        ended=parcel[:, -3] > 0,
+        next_obs=parcel[:, size:-5],
         obs=parcel[:, :size],
     )
-    return seen, bits[0, -1]
+    return Unpacked(seen, bits[0, -2] > 0, bits[0, -1])
 
 
 def sealed(reply: Reply) -> Array:

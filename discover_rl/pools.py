@@ -35,7 +35,9 @@ class Pool(Stage):
         size = self.spec.observation_size
         self.obs = np.zeros((number, size), np.float32)
         self._episode = np.full(number, -1)
+        self._all = np.arange(number, dtype=np.int32)
         self._digest = np.zeros(number, np.uint64)
+        self._uncounted: Any = None
         self._weights = MIX ** np.arange(1, size + 2, dtype=np.uint64)
         self._owed, self._made = np.zeros(number), np.zeros(number, int)
         # What was done at every step, since before the oldest of the running episodes.
@@ -46,29 +48,34 @@ class Pool(Stage):
         self._begin(np.asarray([env], np.int32))
 
     def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
-        envs = np.flatnonzero(alive).astype(np.int32)
-        self._sent = envs, cut
-        self._log.append(actions.copy())
+        envs = self._all if alive.all() else np.flatnonzero(alive).astype(np.int32)
         if envs.size:
             self._send(envs, actions[envs])
+        # The rest can be done while the environments are busy.
+        self._sent = envs, cut
+        self._log.append(actions.copy())
+        self._count()
 
     def receive(self) -> Seen:
         envs, cut = self._sent
-        reward, next_obs = np.zeros(len(self.obs)), np.zeros_like(self.obs)
-        terminated, ended = np.zeros(len(self.obs), bool), np.zeros(len(self.obs), bool)
-        if envs.size:
-            raw, paid, done, limit = self._receive(envs)
-            next_obs[envs], ended[envs] = raw, done | limit | cut
-            # A limit of the task's may count as termination; a cut from outside never does.
-            terminated[envs] = done | limit & self.limit_terminates
-            reward[envs] = self._due(envs, paid, ended[envs])
-            self.obs[envs] = raw
+        if not envs.size:
+            nothing, none = np.zeros_like(self.obs), np.zeros(len(self.obs), bool)
+            return Seen(np.zeros(len(self.obs)), none, none, nothing, self.obs.copy())
+        raw, paid, done, limit = self._receive(envs)
+        ended = done | limit | cut
+        # A limit of the task's may count as termination; a cut from outside never does.
+        terminated = done | limit & self.limit_terminates
+        answer = self._due(envs, paid, ended), terminated, ended, raw
+        self.obs[envs] = raw
         if ended.any():
-            self._begin(np.flatnonzero(ended).astype(np.int32))
-        return Seen(reward, terminated, ended, next_obs, self.obs.copy())
+            self._begin(envs[ended])
+        if len(envs) < len(self.obs):
+            answer = [self._among_all(envs, part) for part in answer]
+        return Seen(*answer, obs=self.obs.copy())
 
     def episodes(self, lane: int) -> list[Episode]:
         """Those that are running in a lane's environments."""
+        self._count()
         size, last = self.spec.action_size, len(self._log)
         found = []
         for env in range(lane * self.count, (lane + 1) * self.count):
@@ -89,6 +96,7 @@ class Pool(Stage):
             self._due(one, reward, done | limit)
             if done[0] or limit[0]:
                 break
+        self._count()
         # Environments are restored one after the other, and each has its own place in the log.
         missing = len(episode.actions) - len(self._log)
         if missing > 0:
@@ -106,6 +114,7 @@ class Pool(Stage):
         self.pool.close()
 
     def _begin(self, envs: np.ndarray) -> None:
+        self._count()
         raw, info = self.pool.reset(envs)
         which = info["env_id"]
         self._episode[which] += 1
@@ -121,10 +130,10 @@ class Pool(Stage):
 
     def _receive(self, envs: np.ndarray) -> tuple[Any, ...]:
         """(observations, rewards, terminated, at their limit), in the order of `envs`."""
+        self._count()
         raw, reward, done, limit, info = self.pool.recv()
-        assert np.array_equal(info["env_id"], envs)
-        self._see(envs, raw, reward)
         self._made[envs] += 1
+        self._uncounted = envs, raw, reward, info["env_id"]
         return raw.reshape(len(envs), -1).astype(np.float32), reward, done, limit
 
     def _due(self, envs: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> np.ndarray:
@@ -136,6 +145,20 @@ class Pool(Stage):
         paid = np.where(pays, self._owed[envs], 0.0)
         self._owed[envs] = np.where(pays, 0.0, self._owed[envs])
         return paid
+
+    def _among_all(self, envs: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """With zeros for the environments that were not asked."""
+        whole = np.zeros((len(self.obs), *part.shape[1:]), part.dtype)
+        whole[envs] = part
+        return whole
+
+    def _count(self) -> None:
+        """Add what was received last to the digests."""
+        if self._uncounted is None:
+            return
+        (envs, raw, reward, answered), self._uncounted = self._uncounted, None
+        assert np.array_equal(answered, envs)
+        self._see(envs, raw, reward)
 
     def _see(self, envs: np.ndarray, raw: np.ndarray, reward: np.ndarray) -> None:
         """All digests at once: one by one, they would take longer than the physics."""

@@ -11,7 +11,7 @@ All functions are for one lane; the agent lifts them over lanes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,28 +66,34 @@ def enter(replay: Replay, obs: Array, fresh: Array) -> Replay:
     )
 
 
-def insert(replay: Replay, action: Action, seen: Seen) -> Replay:
-    """The transition from where the agent stood, by `action`, to what was seen."""
+def insert(replay: Replay, action: Action, seen: Seen, new: Array | bool = True) -> Replay:
+    """The transition from where the agent stood, by `action`, to what was seen; if it is `new`."""
     capacity, rows = replay.row.shape[0], replay.rows.shape[0]
     slot, head = replay.inserted % capacity, replay.head
-    row = replay.row.at[slot].set(head)
-    inserted = replay.inserted + 1
+
+    def put(array: jax.Array, at: Any, value: Any) -> jax.Array:
+        return array.at[at].set(jnp.where(new, value, array[at]))
+
+    row = put(replay.row, slot, head)
+    inserted = replay.inserted + new
     # Writing rows head + 1 and head + 2 overwrites what lies a whole ring before them. That moves
     # by two rows, or by three after `enter`, and no two transitions start from the same row.
     oldest = jnp.maximum(replay.oldest, inserted - capacity)
     for _ in range(3):
-        oldest += row[oldest % capacity] <= head + 2 - rows
+        oldest += (row[oldest % capacity] <= head + 2 - rows) & new
     return Replay(
         # Without an end the second row is written in vain: the next insertion writes it again.
-        rows=replay.rows.at[jnp.stack([head + 1, head + 2]) % rows].set(
-            jnp.stack([seen.next_obs, seen.obs])
+        rows=put(
+            replay.rows,
+            jnp.stack([head + 1, head + 2]) % rows,
+            jnp.stack([seen.next_obs, seen.obs]),
         ),
-        bare=replay.bare.at[slot].set(action.bare),
-        executed=replay.executed.at[slot].set(action.executed),
-        reward=replay.reward.at[slot].set(seen.reward),
-        terminated=replay.terminated.at[slot].set(seen.terminated),
+        bare=put(replay.bare, slot, action.bare),
+        executed=put(replay.executed, slot, action.executed),
+        reward=put(replay.reward, slot, seen.reward),
+        terminated=put(replay.terminated, slot, seen.terminated),
         row=row,
-        head=head + 1 + seen.ended,
+        head=head + (1 + seen.ended) * new,
         inserted=inserted,
         oldest=oldest,
     )

@@ -19,9 +19,9 @@ import jax
 import numpy as np
 
 from discover_rl import memories, running
-from discover_rl.agent import wed
 from discover_rl.interfaces import OnPolicy
 from discover_rl.keys import Stream, streams
+from discover_rl.lane import wed
 from discover_rl.memories import Memories
 from discover_rl.networks import standardise
 from discover_rl.noise import Blocks

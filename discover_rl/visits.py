@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from discover_rl import replay
-from discover_rl.agent import Agent, State
+from discover_rl.agent import Agent
 from discover_rl.interfaces import Algorithm
 from discover_rl.keys import Stream, streams
+from discover_rl.lane import State
 from discover_rl.trees import lane_of
 from discover_rl.types import Array, Visits
 

@@ -121,10 +121,10 @@ class Answers:
 
 
 def tick(agent: Agent, state, seen: Seen, step: int):
-    """One step as `advance` makes it: learn what is due after it, take it in, choose the next."""
-    state, lost = agent.learn(agent._packed(state), step)
-    state, reply = agent.meet(state, seen, lost, step)
-    return agent._unpacked(state), opened(reply)
+    """One step as `advance` makes it: learn what is due after it, choose the next, take it in."""
+    state, lost = agent.learn(agent._packed(state), None, step)
+    state, arrival, reply = agent.meet(state, seen, lost, step)
+    return agent._unpacked(agent.settle(state, arrival)), opened(reply)
 
 
 def run(agent: Any, state, seeds, steps: int, start: int = 0):

@@ -97,8 +97,8 @@ def test_nothing_is_compiled_twice(cell):
         programs = {agent._learn, agent._noise._draw}
     else:
         due = {agent.due(step) for step in range(2, STEPS)}
-        learned = set() if agent.listens else {agent._learns(sequel) for sequel in due if sequel}
-        programs = learned | {agent._meets(sequel if agent.listens else ()) for sequel in due}
+        learned = {agent._learns(sequel) for sequel in due if sequel or agent.listens}
+        programs = learned | {agent._meets} | (set() if agent.listens else {agent._inserts})
     assert len(programs) > 1  # without and with learning, at least
     sizes = [program._cache_size() for program in programs]
     if agent.strategy.recall:
