@@ -82,7 +82,8 @@ def signed(interval: Interval) -> str:
     """'+120 [−80, 310]'."""
     largest = max(abs(it) for it in interval if it is not None)
     bounds = [it for it in interval[1:] if it is not None]
-    places = writing.visible(writing.places(largest, 3), bounds)
+    start = writing.places(largest, 3)
+    places = writing.visible(start, bounds, most=max(6, start))
     value = writing.fixed(interval.value, places, sign="+")
     if interval.low is None:
         return f"{value} (no interval)"
