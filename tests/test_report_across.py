@@ -87,6 +87,16 @@ def test_nothing_is_claimed_over_tasks_where_runs_failed(tmp_path):
     assert "no difference can be claimed where runs failed, as 1 here did" in line
 
 
+def test_scores_that_are_only_drawn_say_what_they_are_normalised_by(tmp_path):
+    study = declare(THREE, seeds=3)
+    fill(tmp_path, study, better)
+    everything, found = analysed(study, tmp_path)
+    assert intervals.aggregate(found) is not None
+    text = summary.text(everything, [found])
+    assert "Nothing can be said over all tasks. It takes 5 finished runs of both sides" in text
+    assert "normalised, (0 is, 1 is):\n\n- 0: measured" in text
+
+
 # Sample efficiency
 
 
@@ -132,8 +142,8 @@ def test_too_few_runs_are_a_sentence_and_no_step(tmp_path, seeds, said):
     rising(tmp_path, study, 0.0)
     everything, found = analysed(study, tmp_path)
     text = summary.text(everything, [found])
-    few = "Too few runs to say when gaussian's final score is reached, fewer than 5 of either side"
-    assert (f"{few}: discover on My-v0 (4 and 4)." in text) != said
+    few = "Too few runs to say when gaussian's final score is reached; it takes 5 finished runs of"
+    assert (f"{few} both sides: discover on My-v0 (4 and 4)." in text) != said
     assert ("- discover on My-v0: " in text) == said
     assert (intervals.efficiency(found) is not None) == said
 

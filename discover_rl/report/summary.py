@@ -131,20 +131,21 @@ def _overall(analysis: Analysis) -> list[str]:
     drawn, said = analysis.overall, []
     if drawn.left_out:
         said.append(f"Left out of figures over all tasks: {_reasons(drawn.left_out)}.")
-    if not any(pair.common.several for pair in analysis.pairs):
+    pairs = [pair.common for pair in analysis.pairs if pair.common.several]
+    if pairs:
+        said.append("\n".join(f"- {_whole(pair, analysis.group.base)}" for pair in analysis.pairs))
+    else:
         needed = f"It takes {data.FEWEST} finished runs of both sides on two tasks at least."
-        return [*said, f"Nothing can be said over all tasks. {needed}"]
-    said.append("\n".join(f"- {_whole(pair, analysis.group.base)}" for pair in analysis.pairs))
-    used = {
-        panel for it in (drawn, *(pair.common for pair in analysis.pairs)) for panel in it.panels
-    }
+        said.append(f"Nothing can be said over all tasks. {needed}")
+    used = {panel for it in (drawn, *pairs) if it.several for panel in it.panels}
     scales: dict[str, list[str]] = {}
     for panel, it in analysis.scales.items():
         if panel in used:
             ends = f"{it.low:g}, {it.high:g}".replace("-", "−")
             scales.setdefault(it.source, []).append(f"{panel} ({ends})")
     lines = [f"- {source}: {', '.join(panels)}" for source, panels in scales.items()]
-    said.append("Scores over all tasks are normalised, (0 is, 1 is):\n\n" + "\n".join(lines))
+    if lines:
+        said.append("Scores over all tasks are normalised, (0 is, 1 is):\n\n" + "\n".join(lines))
     return said
 
 
@@ -184,7 +185,7 @@ def _efficiency(analysis: Analysis) -> list[str]:
     if few:
         which = ", ".join(f"{it.label} on {it.panel} ({it.runs[0]} and {it.runs[1]})" for it in few)
         said.append(
-            f"Too few runs to say when {base}'s final score is reached, fewer than {data.FEWEST} "
-            f"of either side: {which}."
+            f"Too few runs to say when {base}'s final score is reached; it takes {data.FEWEST} "
+            f"finished runs of both sides: {which}."
         )
     return said
