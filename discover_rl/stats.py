@@ -174,29 +174,31 @@ def profile(scores: Scores, thresholds: Any, how: Resampling = DEFAULT) -> Inter
 def reach(
     steps: Sequence[int],
     curves: Any,
-    level: float,
+    level: Any,
     statistic: Statistic = iqm,
     window: int = 5,
     how: Resampling = DEFAULT,
+    paired: bool = False,
 ) -> Reached:
-    """The step at which the statistic of smoothed curves, (runs, points), first reaches a level.
-
-    Whether it stays there is not asked. Resamples that never reach it count as later than all
-    others, so a bound can be None: not within these steps.
+    """The step at which the statistic of smoothed curves, (runs, points), first reaches a level: a
+    number, or that statistic of others' scores, (runs,), which are resampled, too; `paired`: they
+    are of the same runs, in order. Whether it stays there is not asked. Resamples that never reach
+    it count as later than all others, so a bound can be None: not within these steps.
     """
-    strata = _strata(smooth(_checked(curves), window))
+    strata, goal = _strata(smooth(_checked(curves), window)), _strata(np.atleast_1d(level), True)
     if len(steps) != next(iter(strata.values())).shape[1]:
         raise UserError("Curves must have a point for each step.")
     named = [*(int(step) for step in steps), None]  # past the end is never, later than any step
 
-    def first(curve: np.ndarray) -> np.ndarray:
-        reached = curve >= level
+    def first(curve: np.ndarray, goal: Any) -> np.ndarray:
+        reached = curve >= np.asarray(goal)[..., None]
         return np.where(reached.any(axis=-1), reached.argmax(axis=-1), len(steps))
 
-    step = named[int(first(_evaluate(strata, statistic)))]
-    if _lonely([strata]):
+    step = named[int(first(_evaluate(strata, statistic), _evaluate(goal, statistic)))]
+    if _lonely([strata, goal if np.ndim(level) else {}]):  # a number has no spread
         return Reached(step, None, None, None)
-    found = first(_replicates(strata, statistic, how))
+    goals = _replicates(goal, statistic, how, stream=0 if paired else 1)
+    found = first(_replicates(strata, statistic, how), goals)
     low, high = np.quantile(found, _tails(how), method="inverted_cdf").astype(int)
     return Reached(step, named[low], named[high], float(np.mean(found < len(steps))))
 

@@ -200,15 +200,28 @@ def test_bold_is_for_what_beats_all_others():
     assert stats.bold({"a": a}) is None
 
 
-@pytest.mark.parametrize(("entries", "most"), [(2, 0.045), (4, 0.006)])
-def test_how_often_one_of_equals_is_bold(entries, most):
+@pytest.mark.parametrize(("entries", "share"), [(2, 0.045), (4, 0.006)])
+def test_how_often_one_of_equals_is_bold(entries, share):
     """What the docstring says, within three standard errors of 300 rows."""
     rows = normal(300, entries, 10, seed=4)
     bold = sum(
         stats.bold(dict(enumerate(row)), how=QUICK._replace(seed=seed)) is not None
         for seed, row in enumerate(rows)
     )
-    assert bold / 300 <= most + 3 * (most * (1 - most) / 300) ** 0.5
+    assert abs(bold / 300 - share) <= 3 * (share * (1 - share) / 300) ** 0.5
+
+
+@pytest.mark.parametrize("entries", [2, 4])
+def test_how_often_what_is_truly_better_is_bold(entries):
+    """By three standard deviations, with 10 runs each: in nearly all rows, and never another."""
+    rows = normal(100, entries, 10, seed=5)
+    rows[:, 1] += 3
+    bold = [
+        stats.bold(dict(enumerate(row)), how=QUICK._replace(seed=seed))
+        for seed, row in enumerate(rows)
+    ]
+    assert bold.count(1) >= 98
+    assert set(bold) <= {1, None}
 
 
 # Sample efficiency
@@ -230,6 +243,27 @@ def test_runs_that_never_reach_it_make_the_bound_never():
     got = stats.reach([0, 10], curves, 2, np.average, 1, Resampling(2000, level=0.6))
     assert got[:3] == (10, 10, None)
     assert got.share == pytest.approx(0.75, abs=0.03)
+
+
+def test_a_level_that_is_uncertain_makes_the_step_uncertain():
+    """Means of two draws of 1 and 3: 1, 2 or 3 with ¼, ½, ¼. All curves are 0, 1, 2, 3."""
+    steps, rising = [0, 10, 20, 30], [[0, 1, 2, 3.0]] * 2
+    how = Resampling(2000, level=0.8)
+    sure = stats.reach(steps, rising, 2.0, np.average, 1, how)
+    assert sure == Reached(20, 20, 20, 1.0)
+    assert stats.reach(steps, rising, [1.0, 3.0], np.average, 1, how) == Reached(20, 10, 30, 1.0)
+    often = stats.reach(steps[:3], [row[:3] for row in rising], [1.0, 3.0], np.average, 1, how)
+    assert often[:3] == (20, 10, None)
+    assert often.share == pytest.approx(0.75, abs=0.03)
+    assert stats.reach(steps, rising, [2.0], np.average, 1, how) == Reached(20, None, None, None)
+
+
+def test_runs_that_reach_their_own_scores_are_resampled_together():
+    """Each run ends at its score, so the mean of any resample does; not that of another one."""
+    curves = [[0, 1.0], [0, 5.0]]
+    together = stats.reach([0, 10], curves, [1.0, 5.0], np.average, 1, QUICK, paired=True)
+    assert together == Reached(10, 10, 10, 1.0)
+    assert stats.reach([0, 10], curves, [1.0, 5.0], np.average, 1, QUICK).share < 0.9
 
 
 # Always the same; and what is refused

@@ -244,6 +244,8 @@ def test_the_command_writes_and_says_the_same_every_time(tmp_path, monkeypatch, 
     assert content["stages"].keys() == {*visitation.STAGES, "whole"}
     assert f"{whole['overlap']['between']['mean']:.2f}" in said
     assert "A: td3 + none, seed 0; B: td3 + gaussian, seed 1; Pendulum-v1, 540 states" in said
+    words = " ".join(said.split())  # lines are broken where the terminal ends
+    assert "The map has 60 states of A and 60 of B; t-SNE's perplexity is 11.0." in words
     assert "…" not in said  # the table has room
     # Matplotlib writes text as outlines, each with a comment that has the words.
     drawn = left["visitation.svg"].decode()

@@ -71,6 +71,8 @@ def sentences(runs: Sequence[Visited], made: Map, measured: dict[str, Any]) -> l
         f"Each on principal axes of its own, as in the paper's figure, A and B would overlap by "
         f"{apart:.2f}. The map's axes explain {made.explained[0]:.1%} of A's variance and "
         f"{made.explained[1]:.1%} of B's.",
+        f"The map has {len(made.picks[0]):,} states of A and {len(made.picks[1]):,} of B; t-SNE's "
+        f"perplexity is {made.perplexity:.1f}.",
     ]
 
 

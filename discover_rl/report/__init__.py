@@ -8,17 +8,20 @@
       curves/<group>-{aggregate,profile,improvement,efficiency}.*
       tables/<group>.{md,tex,csv}, tables/<group>-details.tex
 
-The same records give the same files, byte for byte.
+The same records give the same files, byte for byte. What an earlier report left there and this one
+does not write is removed; files of any other name are not touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from discover_rl import store
-from discover_rl.report import comparisons, data, page, published, summary, tables
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.report import comparisons, data, page, published, style, summary, tables, writing
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.figures import Curves
 from discover_rl.report.groups import Group, slug
@@ -42,11 +45,12 @@ def write(study: Study, out: Path, to: Path | None = None, theirs: Path | None =
     analyses = comparisons.analyse(everything)
     text = summary.text(everything, analyses, found.notes)
     shown = page.content(everything, analyses, found.notes)
-    pages = {"summary.md": text, page.NAME: page.document(study.name, shown)}
+    pages = {"summary.md": writing.markdown(text), page.NAME: page.document(study.name, shown)}
     files = []
     for name, content in _files(analyses, found.curves, pages):
         store.write(folder / name, content)
         files.append(folder / name)
+    _tidy(folder, files)
     return Written(files, summary.missing(everything), text)
 
 
@@ -73,6 +77,25 @@ def _files(
             for kind in data.BANDS:
                 for suffix, content in figures.single(group, panel, kind, theirs).items():
                     yield f"curves/{group.name}/{name}-{kind}.{suffix}", content
+
+
+def _tidy(folder: Path, files: Sequence[Path]) -> None:
+    """Remove what an earlier report wrote, by the names that reports give to files."""
+    from discover_rl.report import intervals
+
+    group = rf"({'|'.join(ALGORITHMS)})(-settings)?"
+    bands, suffix = "|".join(data.BANDS), rf"\.({'|'.join(style.FORMATS)})"
+    ours = re.compile(
+        rf"tables/{group}({'|'.join(map(re.escape, tables.SUFFIXES))})"
+        rf"|curves/{group}-({bands}|{'|'.join(intervals.MAKERS)}){suffix}"
+        rf"|curves/{group}/[^/]+-({bands}){suffix}"
+    )
+    old = {it for it in folder.rglob("*") if ours.fullmatch(it.relative_to(folder).as_posix())}
+    for file in sorted(old - set(files)):
+        if file.is_file():
+            store.remove(file)
+            if file.parent.parent.name == "curves" and not any(file.parent.iterdir()):
+                file.parent.rmdir()
 
 
 def _names(group: Group) -> list[str]:

@@ -85,8 +85,19 @@ class Results:
     @cached_property
     def final(self) -> np.ndarray:
         """Mean of the last evaluations of each run that is done, (runs that are done,)."""
-        rows = [row[np.isfinite(row)][-LAST:] for row in self.scores[self.done]]
-        return np.array([row.mean() for row in rows])
+        rows = self.scores[self.done]
+        return np.array([row[last].mean() for row, last in zip(rows, self._last, strict=True)])
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """How many evaluations a final score is the mean of, and how many steps lie between the
+        first and the last of these; several only where runs were evaluated at different steps."""
+        return sorted({(len(it), int(np.ptp(self.steps[it]))) for it in self._last})
+
+    @property
+    def _last(self) -> list[np.ndarray]:
+        """Which evaluations count, of each run that is done."""
+        return [np.flatnonzero(np.isfinite(row))[-LAST:] for row in self.scores[self.done]]
 
     @property
     def averaged(self) -> int:

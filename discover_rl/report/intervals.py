@@ -30,18 +30,6 @@ class Mark(NamedTuple):
     look: Look
 
 
-def figures(analysis: Analysis) -> dict[str, dict[str, bytes]]:
-    """Those there are numbers for, by name."""
-    makers: dict[str, Callable[[Analysis], dict[str, bytes] | None]] = {
-        "aggregate": aggregate,
-        "profile": profile,
-        "improvement": improvement,
-        "efficiency": efficiency,
-    }
-    made = {name: maker(analysis) for name, maker in makers.items()}
-    return {name: files for name, files in made.items() if files is not None}
-
-
 def aggregate(analysis: Analysis) -> dict[str, bytes] | None:
     """IQM, mean and optimality gap of normalised scores, where there are several tasks."""
     scores = analysis.overall.scores
@@ -94,11 +82,9 @@ def improvement(analysis: Analysis) -> dict[str, bytes] | None:
             rows.setdefault(it.label, []).append(Mark(it.panel, *it.improvement, look[it.label]))
     if not rows:
         return None
-    scores = analysis.overall.scores
-    if analysis.overall.several and group.base in scores:
-        for label in rows.keys() & scores.keys():
-            whole = stats.improvement(scores[label], scores[group.base])
-            rows[label].append(Mark("all", *whole, look[label]))
+    for pair in analysis.pairs:
+        if pair.improvement is not None:
+            rows[pair.label].append(Mark(pair.common.name, *pair.improvement, look[pair.label]))
     title = f"{group.title}: P(a run scores above one of {group.base}), 95 % bootstrap intervals"
     return _forest(_faceted(group.panels, rows), title, 3, middle=0.5, limits=(-0.04, 1.04))
 
@@ -119,8 +105,23 @@ def efficiency(analysis: Analysis) -> dict[str, bytes] | None:
     if not rows.keys() - {group.base}:
         return None
     steps = max(line.cell.steps for panel in group.panels for line in panel.lines.values())
-    title = f"{group.title}: steps until the IQM reaches {group.base}'s final score; ▷ not reached"
+    title = f"{group.title}: steps until the IQM reaches {group.base}'s final score; "
+    title += "bars: 95 % intervals; ▷ not reached"
     return _forest(_faceted(group.panels, rows), title, 3, limits=(0, steps), steps=True)
+
+
+MAKERS: dict[str, Callable[[Analysis], dict[str, bytes] | None]] = {
+    "aggregate": aggregate,
+    "profile": profile,
+    "improvement": improvement,
+    "efficiency": efficiency,
+}
+
+
+def figures(analysis: Analysis) -> dict[str, dict[str, bytes]]:
+    """Those there are numbers for, by name."""
+    made = {name: maker(analysis) for name, maker in MAKERS.items()}
+    return {name: files for name, files in made.items() if files is not None}
 
 
 def _faceted(panels: Sequence[Any], rows: Mapping[str, Sequence[Mark]]) -> dict[str, list[Mark]]:

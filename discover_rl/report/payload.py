@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discover_rl.report import data, style, summary, tables
+from discover_rl import stats
+from discover_rl.report import data, style, summary, tables, writing
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import Data, Results, RunInfo
 from discover_rl.studies import progress
@@ -259,7 +260,8 @@ def _runs(everything: Data) -> Tree:
     codes: dict[str, int] = {}
     rows = []
     for it in everything.cells:
-        shown, scores = tables.digits(it.final.tolist()), iter(it.final.tolist())
+        shown = writing.digits([stats.mean_sd(it.final)] if len(it.final) else [])
+        scores = iter(it.final.tolist())
         for run in it.runs:
             score = next(scores) if run.state == "done" else None
             header = run.header or {}

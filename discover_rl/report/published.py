@@ -26,6 +26,9 @@ from discover_rl.studies import Cell
 from discover_rl.types import UserError
 
 STEPS, EVERY = 1_000_000, 1_000
+SPAN = (10, 9 * EVERY)
+"""How many evaluations a score is the mean of, and how many steps lie between first and last; the
+same for all five algorithms."""
 COMPONENTS = {
     "strategy.delayed": "without_dpu",
     "strategy.target_network": "without_tn",

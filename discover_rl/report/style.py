@@ -17,6 +17,8 @@ DASHES = ("-", "-.", (0, (1, 1)), (0, (6, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "^", "D", "v", "P", "X")
 SETTINGS: dict[Any, Any] = {"svg.hashsalt": "discover_rl", "font.size": 9, "axes.titlesize": 10}
 DPI = 200
+FORMATS: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}}
+"""With what must not be in a file for it to be the same another day."""
 
 
 class Look(NamedTuple):
@@ -57,7 +59,7 @@ def figure(width: float, height: float) -> Iterator[Any]:
 def rendered(drawn: Any) -> dict[str, bytes]:
     """As PNG and SVG, by suffix."""
     files = {}
-    for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+    for suffix, metadata in FORMATS.items():
         file = io.BytesIO()
         drawn.savefig(file, format=suffix, dpi=DPI, metadata=metadata)
         files[suffix] = file.getvalue()

@@ -3,10 +3,10 @@ support, and what is missing is said first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from discover_rl import stats
-from discover_rl.report import comparisons, data
+from discover_rl.report import comparisons, data, writing
+from discover_rl.report.across import Pair
 from discover_rl.report.comparisons import Analysis, Comparison
 from discover_rl.report.data import Data
 from discover_rl.stats import Interval, Reached
@@ -81,14 +81,14 @@ def verdict(difference: Interval, runs: Sequence[int], label: str, failed: int =
 def signed(interval: Interval) -> str:
     """'+120 [−80, 310]'."""
     largest = max(abs(it) for it in interval if it is not None)
-    places = 0 if largest >= 100 else 1 if largest >= 10 else 2 if largest >= 0.1 else 3
-    bounds = [it for it in interval[1:] if it]
-    while places < 6 and any(float(f"{it:.{places}f}") == 0 for it in bounds):
-        places += 1  # a bound that is not 0 is not written as 0
-    value = f"{interval.value:+.{places}f}"
+    bounds = [it for it in interval[1:] if it is not None]
+    start = writing.places(largest, 3)
+    places = writing.visible(start, bounds, most=max(6, start))
+    value = writing.fixed(interval.value, places, sign="+")
     if interval.low is None:
-        return f"{value} (no interval)".replace("-", "−")
-    return f"{value} [{interval.low:.{places}f}, {interval.high:.{places}f}]".replace("-", "−")
+        return f"{value} (no interval)"
+    low, high = (writing.fixed(it, places) for it in bounds)
+    return f"{value} [{low}, {high}]"
 
 
 def chance(better: Interval) -> str:
@@ -100,11 +100,15 @@ def chance(better: Interval) -> str:
 
 
 def when(reached: Reached) -> str:
-    """'12,000 [8,000, never]'."""
+    """'12,000 [8,000, 20,000]', 'not reached [8,000, never]'."""
     text = "not reached" if reached.step is None else f"{reached.step:,}"
-    if reached.share:
-        ends = ["never" if end is None else f"{end:,}" for end in reached[1:3]]
-        text += f" [{ends[0]}, {ends[1]}]"
+    if reached.step == 0:
+        text += " (before any training)"
+    if reached.low is not None:
+        high = "never" if reached.high is None else f"{reached.high:,}"
+        text += f" [{reached.low:,}, {high}]"
+    if reached.share is not None and reached.high is None and reached.step is not None:
+        text += f", not reached in {1 - reached.share:.0%} of resamples"
     return text
 
 
@@ -122,54 +126,66 @@ def provenance(everything: Data, notes: Sequence[str] = ()) -> list[str]:
 
 def _overall(analysis: Analysis) -> list[str]:
     """Over all tasks, where there are several."""
-    group, overall = analysis.group, analysis.overall
-    if len({panel.task for panel in group.panels}) < 2:
+    if len({panel.task for panel in analysis.group.panels}) < 2:
         return []
-    said = []
-    if overall.left_out:
-        why = "; ".join(f"{panel} ({reason})" for panel, reason in overall.left_out.items())
-        said.append(f"Left out of what is said over all tasks: {why}.")
-    if not overall.several or group.base not in overall.scores:
-        return [*said, "Nothing can be said over all tasks."]
-    base, lines = overall.scores[group.base], []
-    for label in group.rivals:
-        if label not in overall.scores:
-            continue
-        own = overall.scores[label]
-        difference, better = stats.difference(own, base), stats.improvement(own, base)
-        runs = [min(map(len, them.values())) for them in (own, base)]
-        failed = sum(
-            panel.lines[it].failed
-            for panel in group.panels
-            if panel.title in own
-            for it in (label, group.base)
-        )
-        line = (
-            f"- {label} − {group.base}, {overall.over}, normalised: "
-            f"{signed(difference)}: {verdict(difference, runs, label, failed)}."
-        )
-        if min(runs) >= data.FEWEST:
-            line += f" A run of it scores above one of {group.base} with probability "
-            line += f"{chance(better)}."
-        lines.append(line)
-    said.append("\n".join(lines))
+    drawn, said = analysis.overall, []
+    if drawn.left_out:
+        said.append(f"Left out of figures over all tasks: {_reasons(drawn.left_out)}.")
+    pairs = [pair.common for pair in analysis.pairs if pair.common.several]
+    if pairs:
+        said.append("\n".join(f"- {_whole(pair, analysis.group.base)}" for pair in analysis.pairs))
+    else:
+        needed = f"It takes {data.FEWEST} finished runs of both sides on two tasks at least."
+        said.append(f"Nothing can be said over all tasks. {needed}")
+    used = {panel for it in (drawn, *pairs) if it.several for panel in it.panels}
     scales: dict[str, list[str]] = {}
-    for panel, it in overall.scales.items():
-        where = scales.setdefault(it.source, [])
-        ends = f"{it.low:g}, {it.high:g}".replace("-", "−")
-        where.append(f"{panel} ({ends})")
+    for panel, it in analysis.scales.items():
+        if panel in used:
+            ends = f"{it.low:g}, {it.high:g}".replace("-", "−")
+            scales.setdefault(it.source, []).append(f"{panel} ({ends})")
     lines = [f"- {source}: {', '.join(panels)}" for source, panels in scales.items()]
-    said.append("Scores over all tasks are normalised, (0 is, 1 is):\n\n" + "\n".join(lines))
-    return [it for it in said if it]
+    if lines:
+        said.append("Scores over all tasks are normalised, (0 is, 1 is):\n\n" + "\n".join(lines))
+    return said
+
+
+def _whole(pair: Pair, base: str) -> str:
+    """'discover − gaussian, all (2 of 3 tasks), normalised: …'"""
+    what = f"{pair.label} − {base}, {pair.common.name}"
+    without = f" Without {_reasons(pair.common.left_out)}." if pair.common.left_out else ""
+    if pair.difference is None or pair.improvement is None:
+        return f"{what}: nothing can be said over all tasks.{without}"
+    said = verdict(pair.difference, pair.runs, pair.label, pair.failed)
+    return (
+        f"{what}, normalised: {signed(pair.difference)}: {said}. A run of it scores above one of "
+        f"{base} with probability {chance(pair.improvement)}.{without}"
+    )
+
+
+def _reasons(left_out: Mapping[str, str]) -> str:
+    return "; ".join(f"{what} ({why})" for what, why in left_out.items())
 
 
 def _efficiency(analysis: Analysis) -> list[str]:
     """When the baseline's final score was reached."""
-    base, lines = analysis.group.base, []
-    for it in analysis.comparisons:
-        if it.reached is None:
-            continue
-        lines.append(f"- {it.label} on {it.panel}: {when(it.reached)}")
-    if not lines:
-        return []
-    return [f"Steps until the IQM reaches {base}'s final score:\n\n" + "\n".join(lines)]
+    base, said = analysis.group.base, []
+    lines = [
+        f"- {it.label} on {it.panel}: {when(it.reached)}"
+        + (f"; {it.failed} runs, which failed, are not in it" if it.failed else "")
+        for it in analysis.comparisons
+        if it.reached is not None
+    ]
+    if lines:
+        said.append(
+            f"Steps until the IQM of runs first reaches that of {base}'s final scores. Brackets: "
+            "its 95 % bootstrap interval, runs of both sides resampled; never: not within a run's "
+            "steps.\n\n" + "\n".join(lines)
+        )
+    few = [it for it in analysis.comparisons if it.reached is None]
+    if few:
+        which = ", ".join(f"{it.label} on {it.panel} ({it.runs[0]} and {it.runs[1]})" for it in few)
+        said.append(
+            f"Too few runs to say when {base}'s final score is reached; it takes {data.FEWEST} "
+            f"finished runs of both sides: {which}."
+        )
+    return said

@@ -9,33 +9,22 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from discover_rl import stats
-from discover_rl.report import data, published
+from discover_rl.report import data, published, writing
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import Results
 from discover_rl.report.groups import Group, Panel
 
 DETAILS = (
     *("task", "algorithm", "line", "runs", "of", "mean", "sd", "iqm", "low", "high", "bold"),
-    *("published_mean", "published_sd", "published_task", "published_source"),
+    *("span", "published_mean", "published_sd", "published_task", "published_source"),
+    "published_span",
 )
-SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "−": "$-$",
-    "×": r"$\times$",
-    "²": "$^2$",
-    "–": "--",
-    "λ": r"$\lambda$",
-    "γ": r"$\gamma$",
-    "τ": r"$\tau$",
-} | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+SUFFIXES = (".md", ".tex", "-details.tex", ".csv")
+"""Of the files of a group."""
 
 
 class Entry(NamedTuple):
@@ -53,13 +42,16 @@ def files(analysis: Analysis) -> dict[str, bytes]:
     """By suffix of their names."""
     first, second, notes = overview(analysis), details(analysis), remarks(analysis)
     theirs = source(analysis)
-    pages = [f"# {analysis.group.title}", markdown(first), *notes, markdown(second), *theirs]
-    return {
-        ".md": ("\n\n".join(pages) + "\n").encode(),
-        ".tex": latex(first, notes).encode(),
-        "-details.tex": latex(second, notes + theirs).encode(),
-        ".csv": as_csv(analysis).encode(),
-    }
+    title = f"# {writing.markdown(analysis.group.title)}"
+    below, end = ([writing.markdown(it) for it in them] for them in (notes, theirs))
+    pages = [title, markdown(first), *below, markdown(second), *end]
+    texts = (
+        "\n\n".join(pages) + "\n",
+        latex(first, notes),
+        latex(second, notes + theirs),
+        as_csv(analysis),
+    )
+    return {suffix: text.encode() for suffix, text in zip(SUFFIXES, texts, strict=True)}
 
 
 def overview(analysis: Analysis) -> Table:
@@ -84,13 +76,15 @@ def details(analysis: Analysis) -> Table:
     """A row for each cell, with IQM and interval and what was published."""
     rows, found = [], _records(analysis)
     for row in found:
-        shown = digits([it["mean"] for it in found if it["task"] == row["task"]])
+        beside = [it for it in found if it["task"] == row["task"] and it["runs"]]
+        shown = writing.digits((it["mean"], it["sd"]) for it in beside)
         interval = "–"
         if row["low"] is not None:
             interval = f"[{shown(row['low'])}, {shown(row['high'])}]"
         theirs = "–"
         if row["published_mean"] is not None:
-            spread = f"{shown(row['published_mean'])} ± {shown(row['published_sd'])}"
+            numbers = row["published_mean"], row["published_sd"]
+            spread = " ± ".join(map(writing.digits([numbers]), numbers))
             theirs = f"{spread} ({row['published_task']})"
         texts = [row["task"], row["line"], f"{row['runs']} of {row['of']}"]
         texts += [shown(row["mean"]), shown(row["sd"]), shown(row["iqm"]), interval, theirs]
@@ -120,7 +114,7 @@ def remarks(analysis: Analysis) -> list[str]:
 
 
 def source(analysis: Analysis) -> list[str]:
-    """Where published numbers are from, if there are any."""
+    """Where published numbers are from, if there are any, and what they are the means of."""
     named: dict[str, dict[str, None]] = {}
     for row in _records(analysis):
         if row["published_source"] is not None:
@@ -129,41 +123,59 @@ def source(analysis: Analysis) -> list[str]:
         f"Published: {where}, of {', '.join(tasks)}: older versions, and DISCOVER's directions "
         "scaled by λ². No target."
         for where, tasks in named.items()
+    ] + _cadence(analysis)
+
+
+def _cadence(analysis: Analysis) -> list[str]:
+    """What scores are the means of, where published ones stand beside others of another kind."""
+    lines = [it for panel in analysis.group.panels for it in panel.lines.values()]
+    beside = [it for it in lines if published.number(it.cell) is not None]
+    ours = sorted({span for it in beside for span in it.spans})
+    if not set(ours) - {published.SPAN}:
+        return []
+    here = " or ".join(f"last {count}, {steps:,} steps" for count, steps in ours)
+    count, steps = published.SPAN
+    return [
+        "Published and measured scores are means over different stretches of training. Paper: last "
+        f"{count} evaluations, {steps:,} steps; here: {here}."
     ]
 
 
 def markdown(table: Table) -> str:
     def line(texts: Sequence[str]) -> str:
-        return f"| {' | '.join(text.replace('|', '∣') for text in texts)} |"
+        return f"| {' | '.join(texts)} |"
 
-    marked = [[f"**{it.text}**" if it.bold else it.text for it in row] for row in table.rows]
+    def shown(it: Entry) -> str:
+        text = writing.markdown(it.text)
+        return f"**{text}**" if it.bold else text
+
+    head = line([writing.markdown(text) for text in table.head])
     rule = "|".join(["---", *["---:"] * (len(table.head) - 1)])
-    return "\n".join(
-        [f"{table.caption}.", "", line(table.head), f"|{rule}|", *(line(row) for row in marked)]
-    )
+    rows = [line([shown(it) for it in row]) for row in table.rows]
+    return "\n".join([f"{writing.markdown(table.caption)}.", "", head, f"|{rule}|", *rows])
 
 
 def latex(table: Table, notes: Sequence[str] = ()) -> str:
     r"""Needs \usepackage{booktabs}."""
 
-    def line(texts: Sequence[str]) -> str:
-        return f"        {' & '.join(texts)} \\\\"
+    def shown(it: Entry) -> str:
+        text = writing.latex(it.text)
+        return rf"\textbf{{{text}}}" if it.bold else text
 
-    body = [
-        line([rf"\textbf{{{escaped(it.text)}}}" if it.bold else escaped(it.text) for it in row])
-        for row in table.rows
-    ]
+    def line(entries: Sequence[Entry]) -> str:
+        return f"        {' & '.join(shown(it) for it in entries)} \\\\"
+
     caption = " ".join([f"{table.caption}.", *notes])
     return "\n".join(
         [
             r"\begin{table}[!hbt]",
             r"\begin{center}",
-            rf"    \caption{{{escaped(caption)}}}",
+            rf"    \caption{{{writing.latex(caption)}}}",
             rf"    \begin{{tabular}}{{@{{}} l*{{{len(table.head) - 1}}}{{r}} @{{}}}}",
             r"        \toprule",
-            line([rf"\textbf{{{escaped(text)}}}" for text in table.head]),
+            line([Entry(text, bold=True) for text in table.head]),
             r"        \midrule",
-            *body,
+            *(line(row) for row in table.rows),
             r"        \bottomrule",
             r"    \end{tabular}",
             r"\end{center}",
@@ -173,17 +185,12 @@ def latex(table: Table, notes: Sequence[str] = ()) -> str:
     )
 
 
-def escaped(text: str) -> str:
-    """For LaTeX, letter by letter, so that nothing is escaped twice."""
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
-
-
 def _entry(analysis: Analysis, panel: Panel, label: str) -> Entry:
     line = panel.lines.get(label)
     if line is None or not len(line.final):
         return Entry("–" if line is None else f"– (0 of {len(line.runs)})")
-    means = [stats.mean_sd(it.final)[0] for it in panel.lines.values() if len(it.final)]
-    shown = digits(means)
+    beside = [stats.mean_sd(it.final) for it in panel.lines.values() if len(it.final)]
+    shown = writing.digits(beside)
     mean, sd = stats.mean_sd(line.final)
     text = shown(mean) if sd is None else f"{shown(mean)} ± {shown(sd)}"
     if not line.done.all():
@@ -200,13 +207,19 @@ def _records(analysis: Analysis) -> list[dict[str, Any]]:
             row |= {"task": panel.title, "algorithm": line.cell.algorithm, "line": label}
             row |= {"runs": len(line.final), "of": len(line.runs)}
             row |= _scores(line) | {"bold": analysis.best[panel.title] == label}
+            row |= {"span": _spans(line.spans)}
             if (theirs := published.number(line.cell)) is not None:
                 kind = line.cell.task.rpartition("-v")[0]
                 row |= {"published_mean": theirs.mean, "published_sd": theirs.sd}
                 row |= {"published_task": f"{kind}-{theirs.version}"}
                 row |= {"published_source": f"{theirs.source}, {theirs.seeds} seeds"}
+                row |= {"published_span": _spans([published.SPAN])}
             rows.append(row)
     return rows
+
+
+def _spans(spans: Sequence[tuple[int, int]]) -> str:
+    return " or ".join(f"{count} evaluations over {steps} steps" for count, steps in spans)
 
 
 def _scores(line: Results) -> dict[str, float | None]:
@@ -227,16 +240,3 @@ def _measure(group: Group) -> str:
     only = "" if counts == [data.LAST] else " (there are no more)" * (len(counts) == 1)
     after = " or ".join(f"{it:,}" for it in steps)
     return f"return, mean of the last {many} evaluations{only} of {after} steps"
-
-
-def digits(values: Sequence[float | None]) -> Callable[[float | None], str]:
-    """How numbers that stand together are written: about four places of the largest."""
-    largest = max((abs(it) for it in values if it is not None), default=0.0)
-    places = 0 if largest >= 1000 else 1 if largest >= 10 else 2
-
-    def shown(value: float | None) -> str:
-        if value is None or math.isnan(value):
-            return "–"
-        return f"{value:.{places}f}".replace("-", "−")
-
-    return shown
