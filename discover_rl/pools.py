@@ -23,6 +23,9 @@ from discover_rl.types import Seen, Spec, UserError
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """An odd number without pattern, to tell the order of what was seen."""
 
+PARTS = ("info:env_id", "obs", "reward", "done", "trunc")
+"""What is wanted of EnvPool's answers; "done" is said of episodes at their limit, too."""
+
 
 class Pool(Stage):
     """Stepped by EnvPool, all at once."""
@@ -32,6 +35,8 @@ class Pool(Stage):
         number = len(self.seeds) * self.count
         self.pool = _pool(task, [self.seed(env, 0) % 2**31 for env in range(number)])
         self.spec = _spec(self.pool)
+        assert list(self.pool._spec._action_keys) == ["env_id", "players.env_id", "action"]
+        self._parts = [list(self.pool._state_keys).index(part) for part in PARTS]
         size = self.spec.observation_size
         self.obs = np.zeros((number, size), np.float32)
         self._episode = np.full(number, -1)
@@ -126,15 +131,19 @@ class Pool(Stage):
         self._forget()
 
     def _send(self, envs: np.ndarray, actions: np.ndarray) -> None:
-        self.pool.send(np.asarray(self.spec.to_box(actions), np.float64), envs)
+        # Not by the pool's `send`, which converts and checks what is right already: that takes
+        # longer than a step of Swimmer, and a GPU waits.
+        boxed = np.ascontiguousarray(self.spec.to_box(actions), np.float64)
+        self.pool._send([envs, envs, boxed])
 
     def _receive(self, envs: np.ndarray) -> tuple[Any, ...]:
         """(observations, rewards, terminated, at their limit), in the order of `envs`."""
         self._count()
-        raw, reward, done, limit, info = self.pool.recv()
+        state = self.pool._recv()
+        answered, raw, reward, ended, limit = (state[i] for i in self._parts)
         self._made[envs] += 1
-        self._uncounted = envs, raw, reward, info["env_id"]
-        return raw.reshape(len(envs), -1).astype(np.float32), reward, done, limit
+        self._uncounted = envs, raw, reward, answered
+        return raw.reshape(len(envs), -1).astype(np.float32), reward, ended & ~limit, limit
 
     def _due(self, envs: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> np.ndarray:
         """What is paid now: rewards are summed until a period of their delay is over."""
