@@ -6,7 +6,7 @@ PEERS := .venv-peers/ready
 # Tests compile without trying hard, but for these, which see the programs that users run.
 AS_SHIPPED := tests/test_learning.py tests/test_training.py tests/test_kill.py tests/test_study_kill.py
 
-.PHONY: demo test slow lint types check bench clean
+.PHONY: demo test slow lint types check bench reproduce-small clean
 
 demo: $(READY)  ## train TD3 with and without DISCOVER on a small task and draw the curves
 	$(BIN)/python examples/demo.py
@@ -29,6 +29,9 @@ check: lint types test  ## what must pass before a change lands
 
 bench: $(READY) $(PEERS)  ## environment steps per second, here and of peers, on this machine
 	$(BIN)/python benchmarks/bench.py --peers .venv-peers/bin/python
+
+reproduce-small: $(READY)  ## the beginning of one published cell once more, compared with its records
+	$(BIN)/python results/reproduce.py
 
 # Peers need packages that we do not, PyTorch among them, and live apart.
 $(PEERS): Makefile

@@ -146,8 +146,10 @@ class Agent:
         sequel = () if self.listens or step == 1 else self.due(step)
         if not sequel:
             return self.settle(state, arrival), _fine(len(state.seed))
-        nothing = empty(len(state.seed), self.spec.observation_size, step - 1)
-        return self._learned(state, arrival or Arrival(state.action, nothing), sequel)
+        if arrival is None:
+            nothing = empty(len(state.seed), self.spec.observation_size, step - 1)
+            arrival = Arrival(state.action, nothing)
+        return self._learned(state, arrival, sequel)
 
     def meet(
         self, state: State, seen: Seen, lost: Array, step: int
