@@ -190,7 +190,7 @@ class Agent:
         if self.packs and not self.algorithm.observes:
             if self._looked is None:
                 lanes, size = len(state.seed), self.spec.observation_size
-                rest = state.memory, state.seed, state.seed, empty(lanes, size, 0)
+                rest = state.memory, state.seed, _fine(lanes), empty(lanes, size, 0)
                 self._looked = looks(self._meeting, learner, *rest)
             learner = pruned(learner, self._looked)
         return learner, state.memory, state.seed
@@ -213,8 +213,10 @@ class Agent:
             learner: Any, buffer: replay.Replay, memory: Any, seed: Array, *arrival: Any
         ) -> Any:
             action, parcel = arrival
-            arrived = unpacked(parcel, self.spec.observation_size)
-            learned, *rest = each(unpack(learner), buffer, memory, seed, action, *arrived)
+            seen, new, step = unpacked(parcel, self.spec.observation_size)
+            if not self.listens:
+                step += 1  # which is being made
+            learned, *rest = each(unpack(learner), buffer, memory, seed, action, seen, new, step)
             return as_before(learner, learned), *rest
 
         return jax.jit(precise(learn, self.precision), donate_argnums=(0, 1))

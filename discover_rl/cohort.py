@@ -23,7 +23,7 @@ import jax
 import numpy as np
 import safetensors.numpy
 
-from discover_rl import checkpoint, provenance, store, visits
+from discover_rl import checkpoint, machine, provenance, store, visits
 from discover_rl.agent import Agent
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run, cohorts
@@ -100,7 +100,8 @@ class Cohort:
     def _start(self, state: Any) -> None:
         for run, record in zip(self.runs, self.records, strict=True):
             header = {"run": run.to_json(), "code": provenance.code()}
-            record.begin(header | {"commit": provenance.commit()})
+            about = {"commit": provenance.commit(), "device": machine.device()}
+            record.begin(header | about)
         envs = len(self.lanes.obs)
         for env in range(envs):
             self.lanes.begin(env)

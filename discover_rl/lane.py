@@ -67,12 +67,10 @@ class Lane:
         new: Array,
         step: Array,
     ) -> tuple[Any, replay.Replay, Array]:
-        """The transition, which was seen after `step` environment steps, and what is to follow."""
+        """Take a transition in, if it is `new`, and do what follows `step` environment steps."""
         buffer = replay.insert(buffer, action, seen, new)
         if self.algorithm.hears is not None:
             learner = self.algorithm.hears(learner, memory, seen)
-        else:
-            step += 1  # the next step is being made
         if not sequel:
             return learner, buffer, jnp.int32(-1)
         key, progress = streams(seed, step)[Stream.LEARN], step / self.steps

@@ -43,6 +43,18 @@ def kind() -> str:
     return f"{platform.machine()}-{zlib.crc32(''.join(flags[:1]).encode()):08x}"
 
 
+def device() -> str:
+    """What computes here, by name: the GPU, else the processor."""
+    import jax
+
+    if jax.default_backend() != "cpu":
+        return jax.devices()[0].device_kind
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def engine(task: str, asked: str, environments: int) -> str:
     """What is to step so many environments: what was asked for, if it can be had.
 

@@ -1,6 +1,6 @@
 """What goes to a device and back at every step.
 
-One array each way, because every transfer takes its time, however small.
+One array for each program and one back, because every transfer takes its time, however small.
 """
 
 from __future__ import annotations

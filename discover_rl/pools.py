@@ -23,8 +23,10 @@ from discover_rl.types import Seen, Spec, UserError
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """An odd number without pattern, to tell the order of what was seen."""
 
+ASKED = ["env_id", "players.env_id", "action"]
+"""What EnvPool is told at every step."""
 PARTS = ("info:env_id", "obs", "reward", "done", "trunc")
-"""What is wanted of EnvPool's answers; "done" is said of episodes at their limit, too."""
+"""What is wanted of its answers; "done" is said of episodes at their limit, too."""
 
 
 class Pool(Stage):
@@ -35,8 +37,7 @@ class Pool(Stage):
         number = len(self.seeds) * self.count
         self.pool = _pool(task, [self.seed(env, 0) % 2**31 for env in range(number)])
         self.spec = _spec(self.pool)
-        assert list(self.pool._spec._action_keys) == ["env_id", "players.env_id", "action"]
-        self._parts = [list(self.pool._state_keys).index(part) for part in PARTS]
+        self._parts = _places(self.pool)
         size = self.spec.observation_size
         self.obs = np.zeros((number, size), np.float32)
         self._episode = np.full(number, -1)
@@ -210,6 +211,14 @@ class PooledTrials:
 
     def close(self) -> None:
         self._pool.close()
+
+
+def _places(pool: Any) -> list[int]:
+    """Where in an answer its parts are."""
+    asked, answered = list(pool._spec._action_keys), list(pool._state_keys)
+    if asked != ASKED or not set(PARTS) <= set(answered):
+        raise UserError("This version of envpool is told and answers other things than 1.2 does.")
+    return [answered.index(part) for part in PARTS]
 
 
 def _spec(pool: Any) -> Spec:
