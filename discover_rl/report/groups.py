@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from discover_rl.algorithms import ON_POLICY
+from discover_rl.report import methods, writing
 from discover_rl.report.data import Data, Results
+from discover_rl.studies import Cell
 
 SYMBOLS = {"strategy.lam": "λ", "gamma": "γ", "tau": "τ"}
 """Settings that have a letter in the paper."""
@@ -51,7 +53,10 @@ def groups(data: Data) -> list[Group]:
         arms, varied = {arm(it) for it in mine}, any(it.cell.varied for it in mine)
         if len(arms) > 1 or not varied:
             panel = _title(lambda it: [setting_text(it)])
-            base = _baseline(algorithm, {arm(it): it.cell.strategy for it in mine})
+            cells: dict[str, list[Cell]] = {}
+            for it in mine:
+                cells.setdefault(arm(it), []).append(it.cell)
+            base = _baseline(algorithm, cells)
             found.append(_group(algorithm, algorithm, algorithm, mine, panel, arm, base))
         if varied:
             several = len(arms) > 1
@@ -123,11 +128,22 @@ def _group(
     return Group(name, title, algorithm, list(panels.values()), labels, *base)
 
 
-def _baseline(algorithm: str, strategies: Mapping[str, str]) -> tuple[str, str]:
-    """On-policy the algorithm's own exploration, off-policy Gaussian noise if it is there."""
+def _baseline(algorithm: str, arms: Mapping[str, Sequence[Cell]]) -> tuple[str, str]:
+    """On-policy the algorithm's own exploration, off-policy Gaussian noise if it is there. Of
+    several arms with that strategy the one that has its name, or else its usual settings."""
     wanted = ("none",) if algorithm in ON_POLICY else ("gaussian", "none")
+    several = len({cells[0].strategy for cells in arms.values()}) > 1
     for strategy in wanted:
-        for label, its in strategies.items():
-            if its == strategy and len(set(strategies.values())) > 1:
+        mine = {label: cells for label, cells in arms.items() if cells[0].strategy == strategy}
+        named = [label for label in mine if label == strategy]
+        usual = [label for label, cells in mine.items() if not any(map(_strategic, cells))]
+        for label in (*named, *usual, *mine):
+            if several or label in named or label in usual:
                 return label, "the baseline"
-    return next(iter(strategies)), "the first in the study, for want of a baseline"
+    names = " or ".join(map(writing.quoted, wanted))
+    return next(iter(arms)), f"the first in the study, in which no arm has strategy {names}"
+
+
+def _strategic(cell: Cell) -> bool:
+    """Whether its strategy is set to something else than usual."""
+    return any(name.startswith("strategy.") for name in methods.own(cell))

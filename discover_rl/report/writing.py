@@ -38,6 +38,8 @@ LATEX = {
     "≥": r"$\geq$",
     "²": "$^2$",
     "–": "--",
+    "“": "``",
+    "”": "''",
 }
 MARKDOWN = re.compile(r"[\\`*_<>|~$&]|\](?=\()")
 """Letters that mark something up wherever they stand, and the midst of a link."""
@@ -46,6 +48,11 @@ MARKDOWN = re.compile(r"[\\`*_<>|~$&]|\](?=\()")
 def latex(text: str) -> str:
     """Letter by letter, so that nothing is escaped twice."""
     return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def quoted(label: str) -> str:
+    """A name within a sentence, which "none" would otherwise turn into its opposite."""
+    return f"“{label}”"
 
 
 def markdown(text: str) -> str:
