@@ -115,8 +115,8 @@ def test_names_in_markdown_are_shown_as_they_are(tmp_path):
     a, b = WICKED
     for name in WICKED:
         assert name in table
-    assert any(line.startswith(f"{b} − {a} on My-v0: +50") for line in text)
-    assert f"{b} − {a} on My-v0" in written.summary  # on a terminal without backslashes
+    assert any(line.startswith(f"“{b}” − “{a}” on My-v0: +50") for line in text)
+    assert f"“{b}” − “{a}” on My-v0" in written.summary  # on a terminal without backslashes
     assert shown(writing.markdown("\\*x*\\")) == ["\\*x*\\"]
     assert r"a\|b \*c\* \_d\_ \<e\>" in (tmp_path / "report/summary.md").read_text()
 

@@ -35,6 +35,8 @@ class Group(NamedTuple):
     panels: Sequence[Panel]
     labels: Sequence[str]
     """Of lines, in the study's order; a panel may lack some."""
+    kind: str
+    """What lines are: arms, or settings."""
     base: str
     """The label of what all others are compared with."""
     why: str
@@ -43,6 +45,10 @@ class Group(NamedTuple):
     @property
     def rivals(self) -> list[str]:
         return [label for label in self.labels if label != self.base]
+
+    def begun(self, label: str) -> bool:
+        """Whether there is anything of a line to draw."""
+        return any(len(it.lines[label].steps) for it in self.panels if label in it.lines)
 
 
 def groups(data: Data) -> list[Group]:
@@ -57,7 +63,8 @@ def groups(data: Data) -> list[Group]:
             for it in mine:
                 cells.setdefault(arm(it), []).append(it.cell)
             base = _baseline(algorithm, cells)
-            found.append(_group(algorithm, algorithm, algorithm, mine, panel, arm, base))
+            named = algorithm, algorithm, algorithm, "arm"
+            found.append(_group(*named, mine, panel, arm, base))
         if varied:
             several = len(arms) > 1
             panel = _title(lambda it, arm=arm, several=several: [arm(it)] if several else [])
@@ -66,7 +73,8 @@ def groups(data: Data) -> list[Group]:
             name = f"{algorithm}-settings" if several else algorithm
             # What differs from panel to panel stands there, what all share beside the algorithm.
             title = f"{algorithm}, by setting" if several else f"{algorithm}, {arm(mine[0])}"
-            found.append(_group(name, title, algorithm, mine, panel, setting_text, base))
+            named = name, title, algorithm, "setting"
+            found.append(_group(*named, mine, panel, setting_text, base))
     return found
 
 
@@ -114,6 +122,7 @@ def _group(
     name: str,
     title: str,
     algorithm: str,
+    kind: str,
     cells: Sequence[Results],
     panel: Callable[[Results], str],
     line: Callable[[Results], str],
@@ -125,7 +134,7 @@ def _group(
         assert isinstance(lines, dict)
         lines[line(it)] = it
     labels = list(dict.fromkeys(line(it) for it in cells))
-    return Group(name, title, algorithm, list(panels.values()), labels, *base)
+    return Group(name, title, algorithm, list(panels.values()), labels, kind, *base)
 
 
 def _baseline(algorithm: str, arms: Mapping[str, Sequence[Cell]]) -> tuple[str, str]:

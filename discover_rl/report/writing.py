@@ -55,6 +55,23 @@ def quoted(label: str) -> str:
     return f"“{label}”"
 
 
+def runs(count: int) -> str:
+    """'1 run', '10 runs'."""
+    return f"{count:,} run{'s' * (count != 1)}"
+
+
+def seeds(them: Sequence[int]) -> str:
+    """'seed 3', 'seeds 0–4, 7'."""
+    rows: list[list[int]] = []
+    for seed in sorted(them):
+        if rows and seed == rows[-1][-1] + 1:
+            rows[-1].append(seed)
+        else:
+            rows.append([seed])
+    parts = [f"{row[0]}–{row[-1]}" if len(row) > 1 else f"{row[0]}" for row in rows]
+    return f"seed{'s' * (len(them) > 1)} {', '.join(parts)}"
+
+
 def markdown(text: str) -> str:
     """So that a reader of Markdown shows the text as it is."""
     return MARKDOWN.sub(r"\\\g<0>", text)
