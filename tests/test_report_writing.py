@@ -148,6 +148,7 @@ def test_what_published_scores_span_is_said_where_it_differs(tmp_path, points, s
     for name in ("tables/td3.md", "tables/td3-details.tex", "index.html"):
         page = (folder / name).read_text()
         assert "authors' released curves" in page
+        assert "They are not targets." in page
         assert (said in page) if said else ("stretches of training" not in page), name
     row = next(csv.DictReader(io.StringIO((folder / "tables/td3.csv").read_text())))
     assert row["published_span"] == "10 evaluations over 9000 steps"
