@@ -68,7 +68,7 @@ def sentences(analysis: Analysis) -> list[str]:
     if claims:
         able = sum(it.claimable for it in analysis.comparisons)
         said.append(
-            f"{len(claims)} of {able} comparisons come out one way. Each is at 95 % by itself: of "
+            f"Of {able} comparisons, {len(claims)} came out one way. Each is at 95 % by itself: of "
             f"{able} between equals, about {able / 20:.2g} would, too, and more where runs are few."
         )
     said += _overall(analysis)
