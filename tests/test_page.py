@@ -28,6 +28,9 @@ GRID = {
     "strategy": ["none", "gaussian", "discover"],
 }
 
+DIVERGED = {"event": "diverged", "step": 551, "quantity": "critic loss"}
+ARMS = ["none", "discover", "noisynet", "coherent"]
+
 
 def built(study, out, kept=None):
     everything = data.load(study, out)
@@ -45,8 +48,7 @@ def rising(out, study, points=23):
     for i, cell in enumerate(study.cells):
         for seed in cell.seeds:
             put(out, cell, seed, [(10.0 * i + seed) * k / points for k in range(points)])
-    failure = {"event": "diverged", "step": 551, "quantity": "critic loss"}
-    put(out, cell, seed, [50.0] * 12, end=False, event=failure)
+    put(out, cell, seed, [50.0] * 12, end=False, event=DIVERGED)
 
 
 # What it holds
@@ -297,17 +299,43 @@ def test_a_click_on_a_head_sorts(sheet):
     head = table.get_by_role("button", name="mean")
 
     def column():
-        texts = table.locator("tbody tr td:nth-child(4)").all_inner_texts()
+        texts = table.locator("tbody tr td:nth-child(6)").all_inner_texts()
         return [float(it.replace("−", "-")) for it in texts if it != "–"]
 
     head.click()
     assert column() == sorted(column(), reverse=True)
-    cell = table.locator("thead th").nth(3)
+    cell = table.locator("thead th").nth(5)
     assert cell.get_attribute("aria-sort") == "descending"
     head.click()
     assert column() == sorted(column())
     assert cell.get_attribute("aria-sort") == "ascending"
     assert len(set(column())) > 3
+
+
+def test_the_verdict_is_seen_at_once(browser, tmp_path):
+    """Scores of which everything that is said is long."""
+    study = declare({"task": "Hopper-v5", "algorithm": "ppo", "strategy": ARMS}, 1_000_000, 10)
+    rng = np.random.default_rng(0)
+    for cell in study.cells[:-1]:
+        for seed in cell.seeds:
+            top = rng.normal(2500, 900) + 400 * (cell.strategy == "noisynet")
+            put(tmp_path, cell, seed, (top * np.linspace(0, 1, 51)).tolist())
+    put(tmp_path, study.cells[1], 9, [1.0, 2.0], end=False, event=DIVERGED)
+    (tmp_path / "index.html").write_text(built(study, tmp_path))
+    sheet, _ = opened(browser, (tmp_path / "index.html").as_uri())
+    table = sheet.locator("#table-ppo-1")
+    heads = table.locator("thead th").all_inner_texts()
+    assert heads[:3] == ["task", "arm", "verdict"]
+    assert "resamples that never reach it" in heads
+    assert ", never]" in table.inner_text()
+    assert "no difference can be claimed where runs failed, as 1 here did" in table.inner_text()
+    assert table.evaluate("it => it.scrollWidth <= it.parentElement.clientWidth")
+    legend = sheet.locator("#legend").get_by_role("button")
+    drawn = {it.inner_text().split("\n")[0]: it.locator("svg").count() for it in legend.all()}
+    assert drawn == {"none": 1, "discover": 1, "noisynet": 1, "coherent": 0}
+    assert "“none”: 10 runs; " in sheet.locator("#caption").inner_text()
+    assert "“coherent”: not begun." in sheet.locator("#caption").inner_text()
+    sheet.context.close()
 
 
 def test_runs_are_filtered_and_open(sheet):

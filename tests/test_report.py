@@ -57,14 +57,20 @@ def test_tables_have_the_numbers_one_works_out_by_hand(tmp_path):
     assert (float(row["low"]), float(row["high"])) == (interval.low, interval.high)
     assert "| gaussian | 16.5 ± 10.0 |" in tables.markdown(tables.overview(found))
     assert r"gaussian & 16.5 $\pm$ 10.0 \\" in tables.latex(tables.overview(found))
-    assert "last 10 evaluations of 1,100 steps" in tables.overview(found).caption
+    assert (
+        "last 10 evaluations (2 episodes each, every 100 steps) of runs of 1,100 steps"
+        in tables.overview(found).caption
+    )
 
 
 def test_short_runs_say_how_many_evaluations_a_score_is_the_mean_of(tmp_path):
     study = declare(TWO)
     fill(tmp_path, study, points=4)
     _, (found,) = analysed(study, tmp_path)
-    assert "mean of the last 4 evaluations (there are no more)" in tables.overview(found).caption
+    assert (
+        "last 4 evaluations (there are no more, 2 episodes each) of"
+        in tables.overview(found).caption
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_bold_and_claims_need_an_interval_and_runs_enough(tmp_path, seeds, gap, 
     texts = [page.decode() for page in tables.files(found).values()]
     page = summary.text(everything, [found])
     assert ("**" in texts[0], r"\textbf{15" in texts[1]) == (bold, bold)
-    assert ("discover is better" in page) == bold
+    assert ("“discover” is better" in page) == bold
     assert ("no difference can be claimed" in page) != bold
 
 
@@ -88,7 +94,7 @@ def test_nothing_is_bold_while_a_rival_has_no_finished_run(tmp_path):
             put(tmp_path, cell, seed, [by_strategy(50)(cell, seed)] * 12)
     everything, (found,) = analysed(study, tmp_path)
     assert found.best == {"Hopper-v5": None}
-    assert "none − gaussian on Hopper-v5: nothing can be said, 0 and 5" in summary.text(
+    assert "“none” − “gaussian” on Hopper-v5: nothing can be said, 0 and 5" in summary.text(
         everything, [found]
     )
 
@@ -103,7 +109,7 @@ def test_ragged_runs_count_where_they_are_and_are_named(tmp_path):
     everything, (found,) = analysed(study, tmp_path)
     results = everything.cells[1]
     assert [run.state for run in results.runs] == ["done", "waiting", "failed", "waiting"]
-    assert results.count == "1 of 4 runs"
+    assert results.count == "3 of 4 runs, 1 done"
     assert results.final.tolist() == [10.0]
     curve = results.curves["paper"]
     at = dict(zip(curve.steps.tolist(), zip(curve.value, curve.runs, strict=True), strict=True))
@@ -114,9 +120,9 @@ def test_ragged_runs_count_where_they_are_and_are_named(tmp_path):
     assert curve.low[0] == pytest.approx(30 - np.std([10, 20, 60], ddof=1) / 2)
     assert "10.00 (1 of 4)" in tables.markdown(tables.overview(found))
     page = summary.text(everything, [found])
-    assert "seed-2: critic is not finite (step 551)" in page
+    assert "seed 2: critic is not finite (step 551)" in page
     assert "8 runs: 1 done, 6 waiting, 1 failed" in page
-    assert f"{cell.name}/seed-1: waiting, step 550" in page
+    assert f"{cell.name}, seeds 1, 3: waiting, steps 0 to 550" in page
 
 
 def test_curves_are_smoothed_over_five_evaluations(tmp_path):
@@ -196,8 +202,8 @@ def test_runs_that_were_evaluated_at_other_steps_are_smoothed_by_themselves(tmp_
 
 
 def test_an_interval_that_is_a_point_is_none():
-    assert "so there is no interval" in summary.chance(Interval(1.0, 1.0, 1.0))
-    assert summary.chance(Interval(0.5, 0.25, 0.75)) == "50% [25%, 75%]"
+    assert summary.chance(Interval(1.0, 1.0, 1.0)) == "100 % (no interval)"
+    assert summary.chance(Interval(0.5, 0.25, 0.75)) == "50 % [25, 75]"
 
 
 def test_tasks_whose_files_would_be_the_same_keep_their_own(tmp_path):
@@ -212,7 +218,7 @@ def test_one_run_and_one_arm_are_reported_without_bounds(tmp_path):
     study = declare(TWO | {"strategy": "discover"}, seeds=1)
     fill(tmp_path, study)
     written = report.write(study, tmp_path)
-    assert "There is one arm only, discover: nothing to compare." in written.summary
+    assert "There is one arm only, “discover”: nothing to compare." in written.summary
     assert "| discover | 100.0 |" in (tmp_path / "report/tables/td3.md").read_text()
 
 
@@ -277,7 +283,7 @@ def test_the_baseline_is_named(tmp_path, algorithm, strategies, base):
     study = declare({"task": "My-v0", "algorithm": algorithm, "strategy": strategies})
     everything, (found,) = analysed(study, tmp_path)
     assert found.group.base == base
-    assert f"compared with {base} (" in summary.text(everything, [found])
+    assert f"compared with “{base}” (" in summary.text(everything, [found])
 
 
 def test_ablations_have_a_line_for_each_value(tmp_path):
@@ -308,7 +314,7 @@ def test_scores_over_tasks_are_normalised_by_stated_references(tmp_path):
     assert found.scales["My-v0"][:2] == (100.0, 154.0)  # of its own runs
     page = summary.text(everything, [found])
     assert "no reference: 0 and 1 are the least and the largest score" in page
-    assert "discover − gaussian, all (2 tasks), normalised" in page
+    assert "“discover” − “gaussian”, all (2 tasks), normalised" in page
 
 
 def test_tasks_that_lack_a_rival_are_left_out_of_the_whole_and_said_to_be(tmp_path):
@@ -319,7 +325,7 @@ def test_tasks_that_lack_a_rival_are_left_out_of_the_whole_and_said_to_be(tmp_pa
     everything, (found,) = analysed(study, tmp_path)
     assert found.overall.over == "2 of 3 tasks"
     page = summary.text(everything, [found])
-    assert "Swimmer-v5 (no finished run of discover)" in page
+    assert "Swimmer-v5 (no finished run of “discover”)" in page
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,10 @@ def test_one_rival_without_runs_takes_nothing_from_another(tmp_path, failing):
     )
     assert pair(found, "none").difference is None  # one task is no whole
     text = summary.text(everything, [found])
-    line = next(it for it in text.splitlines() if "discover − gaussian, all (3 tasks)" in it)
-    assert "discover is better. A run of it scores above one of gaussian with" in line
-    assert "none − gaussian, all (1 of 3 tasks): nothing can be said over all tasks" in text
-    assert "none (finished runs in 1 of 3 only)" in text  # of the figures
+    line = next(it for it in text.splitlines() if "“discover” − “gaussian”, all (3 tasks)" in it)
+    assert "“discover” is better; a run scores above one of “gaussian” with" in line
+    assert "“none” − “gaussian”, all (1 of 3 tasks): nothing can be said over all tasks" in text
+    assert "“none” (finished runs in 1 of 3 only)" in text  # of the figures
     assert found.overall.scores.keys() == {"gaussian", "discover"}
     assert intervals.aggregate(found) is not None
 
@@ -66,8 +66,10 @@ def test_a_pair_has_its_own_tasks_and_says_which(tmp_path):
     assert own.common.panels == ["Hopper-v5", "My-v0"]
     assert own.runs == (5, 5)
     text = summary.text(everything, [found])
-    line = next(it for it in text.splitlines() if "discover − gaussian, all (2 of 3 tasks)" in it)
-    assert "Without Swimmer-v5 (fewer than 5 finished runs of discover)." in line
+    line = next(
+        it for it in text.splitlines() if "“discover” − “gaussian”, all (2 of 3 tasks)" in it
+    )
+    assert "Without Swimmer-v5 (fewer than 5 finished runs of “discover”)." in line
     drawn = intervals.improvement(found)
     assert drawn is not None
     assert b"all (2 of 3 tasks)" in drawn["svg"]
@@ -83,7 +85,7 @@ def test_nothing_is_claimed_over_tasks_where_runs_failed(tmp_path):
     own = pair(found, "discover")
     assert (own.common.name, own.failed) == ("all (3 tasks)", 1)
     text = summary.text(everything, [found])
-    line = next(it for it in text.splitlines() if "discover − gaussian, all" in it)
+    line = next(it for it in text.splitlines() if "“discover” − “gaussian”, all" in it)
     assert "no difference can be claimed where runs failed, as 1 here did" in line
 
 
@@ -142,9 +144,9 @@ def test_too_few_runs_are_a_sentence_and_no_step(tmp_path, seeds, said):
     rising(tmp_path, study, 0.0)
     everything, found = analysed(study, tmp_path)
     text = summary.text(everything, [found])
-    few = "Too few runs to say when gaussian's final score is reached; it takes 5 finished runs of"
-    assert (f"{few} both sides: discover on My-v0 (4 and 4)." in text) != said
-    assert ("- discover on My-v0: " in text) == said
+    few = "Too few runs to say when the final score of “gaussian” is reached; it takes 5 finished"
+    assert (f"{few} runs of both sides: “discover” on My-v0 (4 and 4)." in text) != said
+    assert ("- “discover” on My-v0: " in text) == said
     assert (intervals.efficiency(found) is not None) == said
 
 
@@ -154,11 +156,11 @@ def test_too_few_runs_are_a_sentence_and_no_step(tmp_path, seeds, said):
         (Reached(12_000, 8_000, 20_000, 1.0), "12,000 [8,000, 20,000]"),
         (
             Reached(12_000, 8_000, None, 0.9),
-            "12,000 [8,000, never], not reached in 10% of resamples",
+            "12,000 [8,000, never], not reached in 10 % of resamples",
         ),
         (
             Reached(0, 0, None, 0.7),
-            "0 (before any training) [0, never], not reached in 30% of resamples",
+            "0 (before any training) [0, never], not reached in 30 % of resamples",
         ),
         (Reached(0, 0, 0, 1.0), "0 (before any training) [0, 0]"),
         (Reached(None, 8_000, None, 0.4), "not reached [8,000, never]"),
@@ -166,7 +168,7 @@ def test_too_few_runs_are_a_sentence_and_no_step(tmp_path, seeds, said):
     ],
 )
 def test_steps_in_words(reached, text):
-    assert summary.when(reached) == text
+    assert summary.in_steps(reached) == text
 
 
 def test_the_page_says_it_too(tmp_path):

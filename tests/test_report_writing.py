@@ -115,8 +115,8 @@ def test_names_in_markdown_are_shown_as_they_are(tmp_path):
     a, b = WICKED
     for name in WICKED:
         assert name in table
-    assert any(line.startswith(f"{b} − {a} on My-v0: +50") for line in text)
-    assert f"{b} − {a} on My-v0" in written.summary  # on a terminal without backslashes
+    assert any(line.startswith(f"“{b}” − “{a}” on My-v0: +50") for line in text)
+    assert f"“{b}” − “{a}” on My-v0" in written.summary  # on a terminal without backslashes
     assert shown(writing.markdown("\\*x*\\")) == ["\\*x*\\"]
     assert r"a\|b \*c\* \_d\_ \<e\>" in (tmp_path / "report/summary.md").read_text()
 
@@ -148,6 +148,7 @@ def test_what_published_scores_span_is_said_where_it_differs(tmp_path, points, s
     for name in ("tables/td3.md", "tables/td3-details.tex", "index.html"):
         page = (folder / name).read_text()
         assert "authors' released curves" in page
+        assert "They are not targets." in page
         assert (said in page) if said else ("stretches of training" not in page), name
     row = next(csv.DictReader(io.StringIO((folder / "tables/td3.csv").read_text())))
     assert row["published_span"] == "10 evaluations over 9000 steps"

@@ -6,7 +6,7 @@
       curves/<group>-{paper,iqm}.*        all tasks of an algorithm, as PNG and SVG
       curves/<group>/<task>-{paper,iqm}.* each task
       curves/<group>-{aggregate,profile,improvement,efficiency}.*
-      tables/<group>.{md,tex,csv}, tables/<group>-details.tex
+      tables/<group>.{md,tex,csv}, tables/<group>-details.tex, tables/<group>-comparisons.csv
 
 The same records give the same files, byte for byte. What an earlier report left there and this one
 does not write is removed; files of any other name are not touched.

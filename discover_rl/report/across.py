@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discover_rl import stats
-from discover_rl.report import data
+from discover_rl.report import data, writing
 from discover_rl.report.data import Data
 from discover_rl.report.groups import Group, Panel
 from discover_rl.stats import Interval
@@ -87,7 +87,7 @@ def overall(group: Group, units: Mapping[str, Scale]) -> Overall:
     count = {label: sum(_runs(it, label) > 0 for it in group.panels) for label in group.labels}
     labels = [label for label in group.labels if count[label] and 2 * count[label] >= whole]
     few = {
-        label: f"finished runs in {count[label]} of {whole} only"
+        writing.quoted(label): f"finished runs in {count[label]} of {whole} only"
         for label in group.labels
         if label not in labels
     }
@@ -153,8 +153,9 @@ def _common(
         lacking = [label for label in labels if _runs(panel, label) < fewest]
         if lacking or not labels:
             failed = sum(panel.lines[it].failed for it in lacking if it in panel.lines)
+            names = ", ".join(map(writing.quoted, lacking))
             why = f", {failed} failed" if failed else ""
-            left_out[panel.title] = f"{too_few} of {', '.join(lacking) or 'any line'}{why}"
+            left_out[panel.title] = f"{too_few} of {names or 'any line'}{why}"
         elif panel.title not in units:
             left_out[panel.title] = "all its scores are the same, and there is no reference"
         else:

@@ -6,8 +6,11 @@ Everything here is None where there are no runs to say it of.
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +29,8 @@ class Comparison(NamedTuple):
     label: str
     runs: tuple[int, int]  # that are done: of the line, of the baseline
     failed: int  # of both
-    difference: Interval | None
+    difference: Interval | None  # of IQMs
+    means: Interval | None  # difference of these
     improvement: Interval | None
     reached: Reached | None  # when the line reached the baseline's final score
 
@@ -38,7 +42,7 @@ class Comparison(NamedTuple):
     @property
     def claimable(self) -> bool:
         """Whether anything could be claimed of so many runs, whatever they scored."""
-        return self.difference is not None and min(self.runs) >= data.FEWEST and not self.failed
+        return claimable(self.difference, self.runs, self.failed)
 
 
 class Analysis(NamedTuple):
@@ -46,10 +50,22 @@ class Analysis(NamedTuple):
 
     group: Group
     comparisons: Sequence[Comparison]
+    own: Mapping[str, Reached]  # by panel: when the baseline itself reached its final score
     scales: Mapping[str, Scale]  # by panel, of what is said over all tasks
     overall: Overall
     pairs: Sequence[Pair]
     best: Mapping[str, str | None]  # panel → the label in bold
+
+
+SIDES = ("task", "algorithm", "line", "baseline", "runs", "baseline_runs", "failed")
+MEASURES = ("iqm_difference", "mean_difference", "probability", "steps", "baseline_steps")
+COLUMNS = (
+    *SIDES,
+    *(f"{name}{bound}" for name in MEASURES for bound in ("", "_low", "_high")),
+    *("steps_reached", "verdict"),
+)
+"""Of the CSV. Steps that are not reached within a run are inf; `steps_reached` is the share of
+resamples that do."""
 
 
 def analyse(everything: Data) -> list[Analysis]:
@@ -58,9 +74,13 @@ def analyse(everything: Data) -> list[Analysis]:
 
 def claim(difference: Interval | None, runs: Sequence[int], failed: int = 0) -> int:
     """Those that came to their end say nothing of those that failed."""
-    if difference is None or difference.low is None or min(runs) < data.FEWEST or failed:
+    if difference is None or difference.low is None or not claimable(difference, runs, failed):
         return 0
     return int(difference.low > 0) - int(difference.high < 0)
+
+
+def claimable(difference: Interval | None, runs: Sequence[int], failed: int = 0) -> bool:
+    return difference is not None and min(runs) >= data.FEWEST and not failed
 
 
 def compare(group: Group) -> list[Comparison]:
@@ -98,6 +118,7 @@ def _analysis(group: Group, everything: Data) -> Analysis:
     return Analysis(
         group,
         compare(group),
+        _own(group),
         scales,
         across.overall(group, scales),
         across.pairs(group, scales),
@@ -105,10 +126,44 @@ def _analysis(group: Group, everything: Data) -> Analysis:
     )
 
 
+def as_csv(analysis: Analysis) -> str:
+    """Every comparison in full precision; empty is what cannot be said."""
+    text, group = io.StringIO(), analysis.group
+    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    for it in analysis.comparisons:
+        known = it.panel, group.algorithm, it.label, group.base, *it.runs, it.failed
+        row: dict[str, Any] = dict(zip(SIDES, known, strict=True))
+        intervals = it.difference, it.means, it.improvement
+        steps = (_steps(found) for found in (it.reached, analysis.own.get(it.panel)))
+        for name, three in zip(MEASURES, (*intervals, *steps), strict=True):
+            if three is not None:
+                row |= zip((name, f"{name}_low", f"{name}_high"), three, strict=True)
+        if it.reached is not None:
+            row["steps_reached"] = it.reached.share
+        if it.claimable:
+            row["verdict"] = {1: "better", -1: "worse", 0: "undecided"}[it.claim]
+        table.writerow(row)
+    return text.getvalue()
+
+
+def _steps(reached: Reached | None) -> list[float] | None:
+    return reached and [math.inf if it is None else it for it in reached[:3]]
+
+
+def _own(group: Group) -> dict[str, Reached]:
+    found = {}
+    for panel in group.panels:
+        base = panel.lines.get(group.base)
+        if base is not None and (step := reached(base, base)) is not None:
+            found[panel.title] = step
+    return found
+
+
 def _compared(panel: Panel, label: str, line: Results, base: Results) -> Comparison:
     runs, failed = (len(line.final), len(base.final)), line.failed + base.failed
     if not all(runs):
-        return Comparison(panel.title, label, runs, failed, None, None, None)
+        return Comparison(panel.title, label, runs, failed, *[None] * 4)
     sides = line.final, base.final
     return Comparison(
         panel.title,
@@ -116,6 +171,7 @@ def _compared(panel: Panel, label: str, line: Results, base: Results) -> Compari
         runs,
         failed,
         stats.difference(*sides),
+        stats.difference(*sides, np.average),
         stats.improvement(*sides),
         reached(line, base),
     )

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discover_rl import stats, store
+from discover_rl.report import writing
 from discover_rl.store import Record
 from discover_rl.studies import Cell, Study, progress
 
@@ -71,6 +72,7 @@ class Results:
     runs: Sequence[RunInfo]
     steps: np.ndarray  # (points,) at which any run was evaluated
     scores: np.ndarray  # (runs, points) mean return of each evaluation; NaN where there is none
+    episodes: Sequence[int] = ()  # of an evaluation; several only where runs differ
 
     @cached_property
     def done(self) -> np.ndarray:
@@ -106,10 +108,13 @@ class Results:
 
     @property
     def count(self) -> str:
-        """Of runs that are done: '10 runs', '9 of 10 runs'."""
-        done, all_ = int(self.done.sum()), len(self.runs)
-        some = f"{all_}" if done == all_ else f"{done} of {all_}"
-        return f"{some} run{'s' * (all_ != 1)}"
+        """Of runs in the curve: '10 runs', '10 runs, none done', '9 of 10 runs, 8 done'."""
+        begun, all_ = int(np.isfinite(self.scores).any(axis=1).sum()), len(self.runs)
+        if not begun:
+            return f"{self.failed} failed" if self.failed else "not begun"
+        some = writing.runs(all_) if begun == all_ else f"{begun} of {writing.runs(all_)}"
+        done = "" if self.done.all() else f", {self.done.sum() or 'none'} done"
+        return some + done
 
     @cached_property
     def finished(self) -> np.ndarray:
@@ -143,11 +148,6 @@ class Data:
         return [run for run in self.runs if run.state == "failed"]
 
     @property
-    def unfinished(self) -> list[RunInfo]:
-        """Runs that may still come to their end."""
-        return [run for run in self.runs if run.state not in ("done", "failed")]
-
-    @property
     def origins(self) -> dict[str, Counter[str]]:
         """What made the runs: versions of all that can move a result → commit → how many runs."""
         found: dict[str, Counter[str]] = {}
@@ -164,7 +164,7 @@ class Data:
         """In words: '40 runs: 38 done, 1 running, 1 failed'."""
         counted = Counter(run.state for run in self.runs)
         states = [f"{counted[state]:,} {state}" for state in progress.STATES if counted[state]]
-        return f"{len(self.runs):,} runs: {', '.join(states)}"
+        return f"{writing.runs(len(self.runs))}: {', '.join(states)}"
 
 
 def load(study: Study, out: Path) -> Data:
@@ -183,12 +183,13 @@ def thinned(
 
 
 def _results(cell: Cell, out: Path, standings: Any) -> Results:
-    runs, found = [], []
+    runs, found, episodes = [], [], set()
     for seed, name in zip(cell.seeds, cell.names, strict=True):
         record, standing = Record(store.record_of(out, name)), next(standings)
         foreign = standing.reason.startswith(progress.FOREIGN)
         evaluations = [] if foreign else record.evaluations
         found.append({it["step"]: sum(it["returns"]) / len(it["returns"]) for it in evaluations})
+        episodes |= {len(it["returns"]) for it in evaluations}
         # A run may have gone on since its standing was read; it counts as done if we have its end.
         state = "done" if record.done and not foreign else standing.state
         reason = record.glance.reason or (standing.reason if state == "failed" else "")
@@ -196,7 +197,8 @@ def _results(cell: Cell, out: Path, standings: Any) -> Results:
         runs.append(RunInfo(name, seed, state, seen, reason, record.header))
     steps = sorted(set().union(*found))
     scores = np.array([[run.get(step, np.nan) for step in steps] for run in found], float)
-    return Results(cell, runs, np.array(steps, int), scores.reshape(len(runs), len(steps)))
+    scores = scores.reshape(len(runs), len(steps))
+    return Results(cell, runs, np.array(steps, int), scores, sorted(episodes))
 
 
 def _smooth(scores: np.ndarray, window: int) -> np.ndarray:

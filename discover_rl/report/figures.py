@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from discover_rl import stats
-from discover_rl.report import data, published, style
+from discover_rl.report import data, published, style, writing
 from discover_rl.report.groups import Group, Panel
 from discover_rl.report.style import Look
 
@@ -30,8 +30,9 @@ def single(group: Group, panel: Panel, kind: str, theirs: Curves) -> dict[str, b
         shown = _panel(axes, panel, look, kind, theirs, counted=True)
         axes.set_title(style.plain(f"{panel.title}, {group.title}"))
         axes.set(xlabel="steps", ylabel="return")
-        counted = {label: f"{label} ({it.count})" for label, it in panel.lines.items()}
-        named = {counted[label]: look[label] for label in panel.lines}
+        lines = panel.lines.items()
+        counted = {label: f"{label} ({it.count})" for label, it in lines}
+        named = {counted[label]: look[label] if len(it.steps) else None for label, it in lines}
         style.legend(drawn, list(named), named, _more(shown))
         _caption(drawn, kind)
         return style.rendered(drawn)
@@ -57,7 +58,13 @@ def grid(group: Group, kind: str, theirs: Curves) -> dict[str, bytes]:
                 axes.set_ylabel("return")
         for axes in every[len(group.panels) :]:
             axes.set_axis_off()
-        style.legend(drawn, group.labels, look, _more(shown))
+        named: dict[str, Look | None] = {}
+        for label in group.labels:
+            if group.begun(label):
+                named[label] = look[label]
+            else:
+                named[f"{label} (not begun)"] = None
+        style.legend(drawn, list(named), named, _more(shown))
         _caption(drawn, kind, f"{group.title}: ")
         return style.rendered(drawn)
 
@@ -121,7 +128,7 @@ def _line(axes: Any, curve: data.Curve, it: Look, counted: bool) -> None:
 def _lacking(panel: Panel) -> str:
     """Of which lines some runs are not done."""
     found = [
-        f"{label}: {it.done.sum()} of {len(it.runs)} runs"
+        f"{writing.quoted(label)}: {it.count}"
         for label, it in panel.lines.items()
         if not it.done.all()
     ]

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from discover_rl.algorithms import ON_POLICY
+from discover_rl.report import methods, writing
 from discover_rl.report.data import Data, Results
+from discover_rl.studies import Cell
 
 SYMBOLS = {"strategy.lam": "λ", "gamma": "γ", "tau": "τ"}
 """Settings that have a letter in the paper."""
@@ -33,6 +35,8 @@ class Group(NamedTuple):
     panels: Sequence[Panel]
     labels: Sequence[str]
     """Of lines, in the study's order; a panel may lack some."""
+    kind: str
+    """What lines are: arms, or settings."""
     base: str
     """The label of what all others are compared with."""
     why: str
@@ -41,6 +45,10 @@ class Group(NamedTuple):
     @property
     def rivals(self) -> list[str]:
         return [label for label in self.labels if label != self.base]
+
+    def begun(self, label: str) -> bool:
+        """Whether there is anything of a line to draw."""
+        return any(len(it.lines[label].steps) for it in self.panels if label in it.lines)
 
 
 def groups(data: Data) -> list[Group]:
@@ -51,8 +59,12 @@ def groups(data: Data) -> list[Group]:
         arms, varied = {arm(it) for it in mine}, any(it.cell.varied for it in mine)
         if len(arms) > 1 or not varied:
             panel = _title(lambda it: [setting_text(it)])
-            base = _baseline(algorithm, {arm(it): it.cell.strategy for it in mine})
-            found.append(_group(algorithm, algorithm, algorithm, mine, panel, arm, base))
+            cells: dict[str, list[Cell]] = {}
+            for it in mine:
+                cells.setdefault(arm(it), []).append(it.cell)
+            base = _baseline(algorithm, cells)
+            named = algorithm, algorithm, algorithm, "arm"
+            found.append(_group(*named, mine, panel, arm, base))
         if varied:
             several = len(arms) > 1
             panel = _title(lambda it, arm=arm, several=several: [arm(it)] if several else [])
@@ -61,7 +73,8 @@ def groups(data: Data) -> list[Group]:
             name = f"{algorithm}-settings" if several else algorithm
             # What differs from panel to panel stands there, what all share beside the algorithm.
             title = f"{algorithm}, by setting" if several else f"{algorithm}, {arm(mine[0])}"
-            found.append(_group(name, title, algorithm, mine, panel, setting_text, base))
+            named = name, title, algorithm, "setting"
+            found.append(_group(*named, mine, panel, setting_text, base))
     return found
 
 
@@ -109,6 +122,7 @@ def _group(
     name: str,
     title: str,
     algorithm: str,
+    kind: str,
     cells: Sequence[Results],
     panel: Callable[[Results], str],
     line: Callable[[Results], str],
@@ -120,14 +134,25 @@ def _group(
         assert isinstance(lines, dict)
         lines[line(it)] = it
     labels = list(dict.fromkeys(line(it) for it in cells))
-    return Group(name, title, algorithm, list(panels.values()), labels, *base)
+    return Group(name, title, algorithm, list(panels.values()), labels, kind, *base)
 
 
-def _baseline(algorithm: str, strategies: Mapping[str, str]) -> tuple[str, str]:
-    """On-policy the algorithm's own exploration, off-policy Gaussian noise if it is there."""
+def _baseline(algorithm: str, arms: Mapping[str, Sequence[Cell]]) -> tuple[str, str]:
+    """On-policy the algorithm's own exploration, off-policy Gaussian noise if it is there. Of
+    several arms with that strategy the one that has its name, or else its usual settings."""
     wanted = ("none",) if algorithm in ON_POLICY else ("gaussian", "none")
+    several = len({cells[0].strategy for cells in arms.values()}) > 1
     for strategy in wanted:
-        for label, its in strategies.items():
-            if its == strategy and len(set(strategies.values())) > 1:
+        mine = {label: cells for label, cells in arms.items() if cells[0].strategy == strategy}
+        named = [label for label in mine if label == strategy]
+        usual = [label for label, cells in mine.items() if not any(map(_strategic, cells))]
+        for label in (*named, *usual, *mine):
+            if several or label in named or label in usual:
                 return label, "the baseline"
-    return next(iter(strategies)), "the first in the study, for want of a baseline"
+    names = " or ".join(map(writing.quoted, wanted))
+    return next(iter(arms)), f"the first in the study, in which no arm has strategy {names}"
+
+
+def _strategic(cell: Cell) -> bool:
+    """Whether its strategy is set to something else than usual."""
+    return any(name.startswith("strategy.") for name in methods.own(cell))

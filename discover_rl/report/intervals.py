@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discover_rl import stats
-from discover_rl.report import comparisons, style
+from discover_rl.report import comparisons, data, style, writing
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.style import Look
 
@@ -20,6 +20,9 @@ STATISTICS: dict[str, stats.Statistic] = {
 }
 
 
+MOST_COLUMNS = 3
+
+
 class Mark(NamedTuple):
     """A value with its bounds, in a row."""
 
@@ -28,23 +31,34 @@ class Mark(NamedTuple):
     low: float | None
     high: float | None
     look: Look
+    sure: bool = True
+    """Whether anything may be claimed of it; it is grey and hollow otherwise."""
+
+
+UNSURE = f"grey, hollow: nothing can be claimed, as runs failed or are fewer than {data.FEWEST}"
 
 
 def aggregate(analysis: Analysis) -> dict[str, bytes] | None:
-    """IQM, mean and optimality gap of normalised scores, where there are several tasks."""
+    """IQM, mean and optimality gap of normalised scores, where there are several tasks. The gap
+    says nothing where most scores are beyond it."""
     scores = analysis.overall.scores
     if not analysis.overall.several:
         return None
     look = style.looks(analysis.group)
+    values = np.concatenate([x for of in scores.values() for x in of.values()])
     facets = {
         name: [
             Mark(label, *stats.bootstrap(of, statistic), look[label])
             for label, of in scores.items()
         ]
         for name, statistic in STATISTICS.items()
+        if statistic is not stats.optimality_gap or np.median(values) <= 1
     }
-    title = f"{analysis.overall.over}; bars: 95 % bootstrap intervals"
-    return _forest(facets, f"{analysis.group.title}: normalised scores of {title}", 3)
+    title = (
+        f"{analysis.group.title}: normalised scores of {analysis.overall.over}\n"
+        "bars: 95 % bootstrap intervals; 1 is the reference's score, not a ceiling"
+    )
+    return _forest(facets, title, "normalised score")
 
 
 def profile(analysis: Analysis) -> dict[str, bytes] | None:
@@ -79,14 +93,22 @@ def improvement(analysis: Analysis) -> dict[str, bytes] | None:
     rows: dict[str, list[Mark]] = {}
     for it in analysis.comparisons:
         if it.improvement is not None:
-            rows.setdefault(it.label, []).append(Mark(it.panel, *it.improvement, look[it.label]))
+            mark = Mark(it.panel, *it.improvement, look[it.label], it.claimable)
+            rows.setdefault(it.label, []).append(mark)
     if not rows:
         return None
     for pair in analysis.pairs:
         if pair.improvement is not None:
-            rows[pair.label].append(Mark(pair.common.name, *pair.improvement, look[pair.label]))
-    title = f"{group.title}: P(a run scores above one of {group.base}), 95 % bootstrap intervals"
-    return _forest(_faceted(group.panels, rows), title, 3, middle=0.5, limits=(-0.04, 1.04))
+            sure = comparisons.claimable(pair.difference, pair.runs, pair.failed)
+            mark = Mark(pair.common.name, *pair.improvement, look[pair.label], sure)
+            rows[pair.label].append(mark)
+    base = writing.quoted(group.base)
+    title = (
+        f"{group.title}: probability that a run scores above one of {base}\n"
+        "bars: 95 % bootstrap intervals; dashed line: as often above as below"
+    )
+    facets = _faceted(group.panels, rows)
+    return _forest(facets, title, "probability", (-0.04, 1.04), lambda axes: _line(axes, 0.5))
 
 
 def efficiency(analysis: Analysis) -> dict[str, bytes] | None:
@@ -94,20 +116,30 @@ def efficiency(analysis: Analysis) -> dict[str, bytes] | None:
     group, look = analysis.group, style.looks(analysis.group)
     rows: dict[str, list[Mark]] = {}
     for panel in group.panels:
-        base = panel.lines.get(group.base)
-        if base is not None and (found := comparisons.reached(base, base)) is not None:
-            mark = Mark(panel.title, *found[:3], look[group.base])
+        if panel.title in analysis.own:
+            found, sure = analysis.own[panel.title], not panel.lines[group.base].failed
+            mark = Mark(panel.title, *found[:3], look[group.base], sure)
             rows.setdefault(group.base, []).append(mark)
     for it in analysis.comparisons:
         if it.reached is not None:
-            mark = Mark(it.panel, *it.reached[:3], look[it.label])
+            mark = Mark(it.panel, *it.reached[:3], look[it.label], it.claimable)
             rows.setdefault(it.label, []).append(mark)
     if not rows.keys() - {group.base}:
         return None
     steps = max(line.cell.steps for panel in group.panels for line in panel.lines.values())
-    title = f"{group.title}: steps until the IQM reaches {group.base}'s final score; "
-    title += "bars: 95 % intervals; ▷ not reached"
-    return _forest(_faceted(group.panels, rows), title, 3, limits=(0, steps), steps=True)
+    title = (
+        f"{group.title}: steps until the IQM reaches that of the final scores of "
+        f"{writing.quoted(group.base)}\n"
+        "bars: 95 % intervals; dashed line: the end of training\n"
+        "▷ not reached by then; ▶ at a bar's end: its upper bound is not reached by then"
+    )
+
+    def ended(axes: Any) -> None:
+        _line(axes, steps)
+        axes.set_xlim(-0.02 * steps, 1.1 * steps)
+        style.steps_axis(axes.xaxis)
+
+    return _forest(_faceted(group.panels, rows), title, "steps", (0, steps), ended)
 
 
 MAKERS: dict[str, Callable[[Analysis], dict[str, bytes] | None]] = {
@@ -134,19 +166,22 @@ def _faceted(panels: Sequence[Any], rows: Mapping[str, Sequence[Mark]]) -> dict[
 def _forest(
     facets: Mapping[str, Sequence[Mark]],
     title: str,
-    most: int,
-    middle: float | None = None,
+    measure: str,
     limits: tuple[float, float] | None = None,
-    steps: bool = False,
+    more: Callable[[Any], None] = lambda axes: None,
 ) -> dict[str, bytes]:
     """Values with bars, in rows that all facets share."""
     names = list(dict.fromkeys(mark.row for marks in facets.values() for mark in marks))
-    columns = min(most, len(facets))
+    if not all(mark.sure for marks in facets.values() for mark in marks):
+        title += f"\n{UNSURE}"
+    columns = min(MOST_COLUMNS, len(facets))
     down = math.ceil(len(facets) / columns)
-    width = max(2.6 * columns + 0.085 * max(map(len, names)), 0.062 * len(title) + 0.3)
-    with style.figure(width, down * (0.26 * len(names) + 0.6) + 0.45) as drawn:
+    longest = max(map(len, title.split("\n")))
+    width = max(2.6 * columns + 0.085 * max(map(len, names)), 0.062 * longest + 0.3)
+    height = down * (0.26 * len(names) + 0.6) + 0.5 + 0.14 * title.count("\n")
+    with style.figure(width, height) as drawn:
         every = drawn.subplots(down, columns, squeeze=False, sharey=True).ravel()
-        for axes, (name, marks) in zip(every, facets.items(), strict=False):
+        for i, (axes, (name, marks)) in enumerate(zip(every, facets.items(), strict=False)):
             for mark in marks:
                 _mark(axes, names.index(mark.row), mark, limits)
             axes.set_title(style.plain(name))
@@ -154,13 +189,11 @@ def _forest(
             axes.set_ylim(len(names) - 0.5, -0.5)
             axes.grid(axis="x", alpha=0.3, linewidth=0.5)
             axes.spines[["top", "right"]].set_visible(False)
-            if middle is not None:
-                axes.axvline(middle, color="grey", linewidth=0.8, linestyle="--", zorder=0)
             if limits is not None:
-                span = limits[1] - limits[0]
-                axes.set_xlim(limits[0] - 0.02 * span * steps, limits[1] + 0.1 * span * steps)
-            if steps:
-                style.steps_axis(axes.xaxis)
+                axes.set_xlim(*limits)
+            if i + columns >= len(facets):
+                axes.set_xlabel(measure)
+            more(axes)
         for axes in every[len(facets) :]:
             axes.set_axis_off()
         _title(drawn, title)
@@ -168,16 +201,22 @@ def _forest(
 
 
 def _mark(axes: Any, row: int, mark: Mark, limits: tuple[float, float] | None) -> None:
-    colour, edge = mark.look.colour, 1.06 * (limits or (0, 0))[1]  # past the end is never
+    colour = mark.look.colour if mark.sure else "grey"
+    edge = 1.06 * (limits or (0, 0))[1]  # past the end is never
     if mark.low is not None:
         high = edge if mark.high is None else mark.high
         axes.plot([mark.low, high], [row, row], color=colour, linewidth=2.2, alpha=0.45)
         if mark.high is None and mark.value is not None:
             axes.plot(edge, row, ">", color=colour, markersize=3)
+    inside = {"markerfacecolor": colour if mark.sure else "white"}
     if mark.value is None:
         axes.plot(edge, row, ">", color=colour, fillstyle="none", markersize=6)
     else:
-        axes.plot(mark.value, row, mark.look.marker, color=colour, markersize=5)
+        axes.plot(mark.value, row, mark.look.marker, color=colour, markersize=5, **inside)
+
+
+def _line(axes: Any, x: float) -> None:
+    axes.axvline(x, color="grey", linewidth=0.8, linestyle="--", zorder=0)
 
 
 def _title(drawn: Any, title: str) -> None:

@@ -158,6 +158,7 @@ def _group(analysis: Analysis, places: Mapping[int, int]) -> Tree:
                 "dark": DARK[looks[label].colour],
                 "dash": _dash(looks[label].dashes),
                 "marker": looks[label].marker,
+                "begun": group.begun(label),
             }
             for label in group.labels
         ],
@@ -186,20 +187,22 @@ def _tables(analysis: Analysis) -> list[Tree]:
 
 
 def _compared(analysis: Analysis) -> tables.Table:
-    head = ["task", "setting", "difference of IQMs [95\xa0%]", "scores above it [95\xa0%]"]
-    head += [f"steps to {analysis.group.base}'s score [95\xa0%]", "runs", "verdict"]
+    group, base = analysis.group, writing.quoted(analysis.group.base)
+    head = ["task", group.kind, "verdict", "difference of IQMs [95\xa0%]"]
+    head += [f"a run is above one of {base} [95\xa0%]", f"steps to the score of {base} [95\xa0%]"]
+    head += ["resamples that never reach it", "runs"]
     rows = []
     for it in analysis.comparisons:
-        verdict, difference, better, steps = "nothing can be said yet", *[NOTHING] * 3
+        verdict, difference, better, steps, never = "nothing can be said yet", *[NOTHING] * 4
         if it.difference is not None and it.improvement is not None:
             difference, better = summary.signed(it.difference), summary.chance(it.improvement)
             verdict = summary.verdict(it.difference, it.runs, it.label, it.failed)
         if it.reached is not None:
-            steps = summary.when(it.reached)
+            steps, never = summary.when(it.reached), summary.never(it.reached) or NOTHING
         runs = f"{it.runs[0]} and {it.runs[1]}"
-        texts = [it.panel, it.label, difference, better, steps, runs, verdict]
-        rows.append([tables.Entry(text, bool(it.claim) and i == 6) for i, text in enumerate(texts)])
-    return tables.Table(head, rows, f"Each compared with {analysis.group.base}")
+        texts = [it.panel, it.label, verdict, difference, better, steps, never, runs]
+        rows.append([tables.Entry(text, bool(it.claim) and i == 2) for i, text in enumerate(texts)])
+    return tables.Table(head, rows, f"Each compared with {base}")
 
 
 def _table(title: str, table: tables.Table, notes: Sequence[str]) -> Tree:

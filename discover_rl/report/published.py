@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discover_rl.algorithms import ALGORITHMS, ON_POLICY
+from discover_rl.report import methods
 from discover_rl.studies import Cell
 from discover_rl.types import UserError
 
@@ -34,8 +35,8 @@ COMPONENTS = {
     "strategy.target_network": "without_tn",
     "strategy.target_smoothing": "without_tsr",
 }
-ASIDE = ("eval.", "env.engine", "compute.")
-"""Settings that make no other method."""
+GRIDS = ("strategy.lam", "env.reward_delay")
+"""Settings that have a study of their own where they vary, the usual value among the others."""
 RIVALS = re.compile("noisy|psne|parameter|coherent|meta|greedy|no[ _-]?expl", re.IGNORECASE)
 RUN = re.compile(r"(?P<policy>.+)_(?P<kind>[A-Za-z0-9]+)-(?P<version>v\d+)_(?P<seed>\d+)")
 
@@ -79,9 +80,11 @@ def key(cell: Cell) -> Key | None:
     """Which published result a cell repeats, if there is one: same algorithm, kind of task,
     strategy and settings, whatever number of steps."""
     kind, _, _ = cell.task.rpartition("-v")
-    own = {name: it for name, it in cell.settings.items() if not name.startswith(ASIDE)}
     baseline = "none" if cell.algorithm in ON_POLICY else "gaussian"
     strategy = {"discover": "discover", baseline: "baseline"}.get(cell.strategy)
+    if strategy is None:
+        return None
+    own = methods.own(cell) | {name: it for name, it in cell.varied.items() if name in GRIDS}
     study, setting = "evaluation", ""
     if len(own) == 1:
         ((name, value),) = own.items()
@@ -91,9 +94,7 @@ def key(cell: Cell) -> Key | None:
             study, setting = "delayed_reward", str(value)
         elif name in COMPONENTS and value is False:
             study, setting = "component", COMPONENTS[name]
-    elif own:
-        return None
-    if strategy is None or (len(own) == 1 and study == "evaluation"):
+    if own and study == "evaluation":
         return None
     found = Key(study, cell.algorithm, kind, strategy, setting)
     return found if found in numbers() else None

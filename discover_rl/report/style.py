@@ -75,13 +75,15 @@ def steps_axis(axis: Any) -> None:
 
 
 def legend(
-    drawn: Any, labels: Sequence[str], look: Mapping[str, Look], more: Sequence = ()
+    drawn: Any, labels: Sequence[str], look: Mapping[str, Look | None], more: Sequence = ()
 ) -> None:
-    """Below the figure, where it covers nothing."""
+    """Below the figure, where it covers nothing. What has no look has a name and no line."""
     from matplotlib.lines import Line2D
 
     lines = [
         Line2D([], [], color=it.colour, linestyle=it.dashes, marker=it.marker, markersize=4)
+        if it is not None
+        else Line2D([], [], linestyle="none")
         for it in (look[label] for label in labels)
     ]
     names = [plain(label) for label in labels]

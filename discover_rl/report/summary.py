@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from discover_rl.report import comparisons, data, writing
 from discover_rl.report.across import Pair
 from discover_rl.report.comparisons import Analysis, Comparison
-from discover_rl.report.data import Data
+from discover_rl.report.data import Data, Results, RunInfo
+from discover_rl.report.writing import quoted
 from discover_rl.stats import Interval, Reached
 
 VERDICTS = {1: "{} is better", -1: "{} is worse", 0: "no difference can be claimed"}
 MOST = 50
-"""Runs that are listed by name in each state."""
+"""Lines of a list of runs."""
 
 
 def text(everything: Data, analyses: Sequence[Analysis], notes: Sequence[str] = ()) -> str:
@@ -29,30 +30,45 @@ def text(everything: Data, analyses: Sequence[Analysis], notes: Sequence[str] = 
 def missing(everything: Data) -> list[str]:
     """Runs that failed, with the reason, and runs that are not over."""
     found = []
-    for title, runs in (("Failed", everything.failed), ("Not over", everything.unfinished)):
-        lines = [f"- {it.name}: {it.reason or f'{it.state}, step {it.step:,}'}" for it in runs]
+    for title, failed in (("Failed", True), ("Not over", False)):
+        lines = [line for it in everything.cells for line in _lacking(it, failed)]
         more = f"\n- and {len(lines) - MOST:,} more" if len(lines) > MOST else ""
         if lines:
             found.append(f"{title}:\n\n" + "\n".join(lines[:MOST]) + more)
     return found
 
 
+def _lacking(it: Results, failed: bool) -> list[str]:
+    """'- Hopper-v5/ppo/psne, seeds 0–9: begun, step 420,000': those that stand alike, in a line."""
+    alike: dict[str, list[RunInfo]] = {}
+    for run in it.runs:
+        if run.state != "done" and (run.state == "failed") == failed:
+            alike.setdefault(run.reason or run.state, []).append(run)
+    lines = []
+    for why, runs in alike.items():
+        first, last = (pick(run.step for run in runs) for pick in (min, max))
+        where = f", step {first:,}" if first == last else f", steps {first:,} to {last:,}"
+        seeds = writing.seeds([run.seed for run in runs])
+        lines.append(f"- {it.cell.name}, {seeds}: {why}{'' if runs[0].reason else where}")
+    return lines
+
+
 def sentences(analysis: Analysis) -> list[str]:
     """What is said of a group."""
     group = analysis.group
     if not group.rivals:
-        return [f"There is one arm only, {group.base}: nothing to compare."]
+        return [f"There is one {group.kind} only, {quoted(group.base)}: nothing to compare."]
     said = [
-        f"All is compared with {group.base} ({group.why}): difference of interquartile means of "
-        "final scores, with its 95 % bootstrap interval."
+        f"All is compared with {quoted(group.base)} ({group.why}): difference of interquartile "
+        "means (IQMs) of final scores, with its 95 % bootstrap interval."
     ]
     lines = [f"- {compared(it, group.base)}" for it in analysis.comparisons]
-    said.append("\n".join(lines) or f"- There is nothing to compare with {group.base}.")
+    said.append("\n".join(lines) or f"- There is nothing to compare with {quoted(group.base)}.")
     claims = [it for it in analysis.comparisons if it.claim]
     if claims:
         able = sum(it.claimable for it in analysis.comparisons)
         said.append(
-            f"{len(claims)} of {able} comparisons come out one way. Each is at 95 % by itself: of "
+            f"Of {able} comparisons, {len(claims)} came out one way. Each is at 95 % by itself: of "
             f"{able} between equals, about {able / 20:.2g} would, too, and more where runs are few."
         )
     said += _overall(analysis)
@@ -61,13 +77,13 @@ def sentences(analysis: Analysis) -> list[str]:
 
 
 def compared(it: Comparison, base: str) -> str:
-    """'discover − gaussian on Hopper-v5: +120 [−80, 310], 10 and 10 runs: no difference …'"""
-    what = f"{it.label} − {base} on {it.panel}"
+    """'“discover” − “gaussian” on Hopper-v5: +120 [−80, 310], 10 and 10 runs: no difference …'"""
+    what = f"{quoted(it.label)} − {quoted(base)} on {it.panel}"
     runs = f"{it.runs[0]} and {it.runs[1]} runs"
-    if it.difference is None:
+    if it.difference is None or it.improvement is None:
         return f"{what}: nothing can be said, {runs} are done."
     said = verdict(it.difference, it.runs, it.label, it.failed)
-    return f"{what}: {signed(it.difference)}, {runs}: {said}."
+    return f"{what}: {signed(it.difference)}, {runs}: {said}; {_above(it.improvement, base)}."
 
 
 def verdict(difference: Interval, runs: Sequence[int], label: str, failed: int = 0) -> str:
@@ -75,7 +91,7 @@ def verdict(difference: Interval, runs: Sequence[int], label: str, failed: int =
         return f"no difference can be claimed where runs failed, as {failed} here did"
     if min(runs) < data.FEWEST:
         return f"no difference can be claimed of fewer than {data.FEWEST} runs each"
-    return VERDICTS[comparisons.claim(difference, runs)].format(label)
+    return VERDICTS[comparisons.claim(difference, runs)].format(quoted(label))
 
 
 def signed(interval: Interval) -> str:
@@ -92,11 +108,11 @@ def signed(interval: Interval) -> str:
 
 
 def chance(better: Interval) -> str:
-    """'55% [35%, 75%]'."""
-    if better.low is not None and better.low == better.high:
-        return f"{better.value:.0%} (every pair comes out the same way, so there is no interval)"
-    bounds = "" if better.low is None else f" [{better.low:.0%}, {better.high:.0%}]"
-    return f"{better.value:.0%}{bounds}"
+    """'55 % [35, 75]'; where every pair of runs comes out the same way there is no interval."""
+    value = f"{100 * better.value:.0f} %"
+    if better.low is None or better.low == better.high:
+        return f"{value} (no interval)"
+    return f"{value} [{100 * better.low:.0f}, {100 * better.high:.0f}]"
 
 
 def when(reached: Reached) -> str:
@@ -107,15 +123,21 @@ def when(reached: Reached) -> str:
     if reached.low is not None:
         high = "never" if reached.high is None else f"{reached.high:,}"
         text += f" [{reached.low:,}, {high}]"
-    if reached.share is not None and reached.high is None and reached.step is not None:
-        text += f", not reached in {1 - reached.share:.0%} of resamples"
     return text
+
+
+def never(reached: Reached) -> str:
+    """The share of resamples that do not reach it, '10 %'; nothing where all of them do, or where
+    the curve itself does not."""
+    if reached.share is None or reached.high is not None or reached.step is None:
+        return ""
+    return f"{100 * (1 - reached.share):.0f} %"
 
 
 def provenance(everything: Data, notes: Sequence[str] = ()) -> list[str]:
     origins = everything.origins
     made = [
-        f"- {commits.total():,} runs: {versions}; commit {', '.join(sorted(commits))}"
+        f"- {writing.runs(commits.total())}: {versions}; commit {', '.join(sorted(commits))}"
         for versions, commits in origins.items()
     ]
     found = ["\n".join(made) or "No run has begun."]
@@ -150,16 +172,20 @@ def _overall(analysis: Analysis) -> list[str]:
 
 
 def _whole(pair: Pair, base: str) -> str:
-    """'discover − gaussian, all (2 of 3 tasks), normalised: …'"""
-    what = f"{pair.label} − {base}, {pair.common.name}"
+    """'“discover” − “gaussian”, all (2 of 3 tasks), normalised: …'"""
+    what = f"{quoted(pair.label)} − {quoted(base)}, {pair.common.name}"
     without = f" Without {_reasons(pair.common.left_out)}." if pair.common.left_out else ""
     if pair.difference is None or pair.improvement is None:
         return f"{what}: nothing can be said over all tasks.{without}"
     said = verdict(pair.difference, pair.runs, pair.label, pair.failed)
     return (
-        f"{what}, normalised: {signed(pair.difference)}: {said}. A run of it scores above one of "
-        f"{base} with probability {chance(pair.improvement)}.{without}"
+        f"{what}, normalised: {signed(pair.difference)}: {said}; "
+        f"{_above(pair.improvement, base)}.{without}"
     )
+
+
+def _above(better: Interval, base: str) -> str:
+    return f"a run scores above one of {quoted(base)} with probability {chance(better)}"
 
 
 def _reasons(left_out: Mapping[str, str]) -> str:
@@ -167,25 +193,46 @@ def _reasons(left_out: Mapping[str, str]) -> str:
 
 
 def _efficiency(analysis: Analysis) -> list[str]:
-    """When the baseline's final score was reached."""
-    base, said = analysis.group.base, []
-    lines = [
-        f"- {it.label} on {it.panel}: {when(it.reached)}"
-        + (f"; {it.failed} runs, which failed, are not in it" if it.failed else "")
-        for it in analysis.comparisons
-        if it.reached is not None
-    ]
+    """When the baseline's final score was reached, by itself first."""
+    base, said = quoted(analysis.group.base), []
+    lines: list[str] = []
+    last: set[int] = set()
+    for panel in analysis.group.panels:
+        rivals = [it for it in analysis.comparisons if it.panel == panel.title and it.reached]
+        if rivals:
+            own = panel.lines[analysis.group.base]
+            last.add(own.averaged)
+            step = analysis.own[panel.title]
+            lines.append(f"- {base} itself on {panel.title}: {in_steps(step, own.failed)}")
+        for it in rivals:
+            assert it.reached is not None
+            steps = in_steps(it.reached, it.failed)
+            lines.append(f"- {quoted(it.label)} on {it.panel}: {steps}")
     if lines:
+        count = " or ".join(map(str, sorted(last)))
         said.append(
-            f"Steps until the IQM of runs first reaches that of {base}'s final scores. Brackets: "
-            "its 95 % bootstrap interval, runs of both sides resampled; never: not within a run's "
-            "steps.\n\n" + "\n".join(lines)
+            f"Steps until the IQM of runs, smoothed over {data.WINDOW} evaluations, first reaches "
+            f"that of the final scores of {base}, which are means of the last {count} evaluations. "
+            "Brackets: its 95 % bootstrap interval, runs of both sides resampled; never: not "
+            "within a run's steps.\n\n" + "\n".join(lines)
         )
     few = [it for it in analysis.comparisons if it.reached is None]
     if few:
-        which = ", ".join(f"{it.label} on {it.panel} ({it.runs[0]} and {it.runs[1]})" for it in few)
+        which = ", ".join(
+            f"{quoted(it.label)} on {it.panel} ({it.runs[0]} and {it.runs[1]})" for it in few
+        )
         said.append(
-            f"Too few runs to say when {base}'s final score is reached; it takes {data.FEWEST} "
-            f"finished runs of both sides: {which}."
+            f"Too few runs to say when the final score of {base} is reached; it takes "
+            f"{data.FEWEST} finished runs of both sides: {which}."
         )
     return said
+
+
+def in_steps(reached: Reached, failed: int = 0) -> str:
+    """'12,000 [8,000, never], not reached in 10 % of resamples; 1 run, which failed, is not …'"""
+    share = never(reached)
+    text = when(reached) + (f", not reached in {share} of resamples" if share else "")
+    if failed:
+        are = "are" if failed > 1 else "is"
+        text += f"; {writing.runs(failed)}, which failed, {are} not in it"
+    return text

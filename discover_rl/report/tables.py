@@ -12,8 +12,10 @@ import io
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from discover_rl import stats
-from discover_rl.report import data, published, writing
+from discover_rl.report import comparisons, data, published, writing
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import Results
 from discover_rl.report.groups import Group, Panel
@@ -23,7 +25,7 @@ DETAILS = (
     *("span", "published_mean", "published_sd", "published_task", "published_source"),
     "published_span",
 )
-SUFFIXES = (".md", ".tex", "-details.tex", ".csv")
+SUFFIXES = (".md", ".tex", "-details.tex", ".csv", "-comparisons.csv")
 """Of the files of a group."""
 
 
@@ -36,6 +38,8 @@ class Table(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[Entry]]
     caption: str
+    words: int = 1
+    """How many columns, from the left, have words and not numbers."""
 
 
 def files(analysis: Analysis) -> dict[str, bytes]:
@@ -50,6 +54,7 @@ def files(analysis: Analysis) -> dict[str, bytes]:
         latex(first, notes),
         latex(second, notes + theirs),
         as_csv(analysis),
+        comparisons.as_csv(analysis),
     )
     return {suffix: text.encode() for suffix, text in zip(SUFFIXES, texts, strict=True)}
 
@@ -68,12 +73,12 @@ def overview(analysis: Analysis) -> Table:
         rows = [[Entry(it), *(cells[it, label] for label in group.labels)] for it in titles]
     else:
         rows = [[Entry(label), *(cells[it, label] for it in titles)] for label in group.labels]
-    head = ["task" if turned else "setting", *(group.labels if turned else titles)]
+    head = ["task" if turned else group.kind, *(group.labels if turned else titles)]
     return Table(head, rows, f"{group.title}: {_measure(group)}")
 
 
 def details(analysis: Analysis) -> Table:
-    """A row for each cell, with IQM and interval and what was published."""
+    """A row for each cell: IQM, which decides what is bold, mean, and what was published."""
     rows, found = [], _records(analysis)
     for row in found:
         beside = [it for it in found if it["task"] == row["task"] and it["runs"]]
@@ -87,10 +92,11 @@ def details(analysis: Analysis) -> Table:
             spread = " ± ".join(map(writing.digits([numbers]), numbers))
             theirs = f"{spread} ({row['published_task']})"
         texts = [row["task"], row["line"], f"{row['runs']} of {row['of']}"]
-        texts += [shown(row["mean"]), shown(row["sd"]), shown(row["iqm"]), interval, theirs]
-        rows.append([Entry(text, row["bold"] and i == 5) for i, text in enumerate(texts)])
-    head = ["task", "setting", "runs", "mean", "sd", "IQM", "95 % interval of IQM", "published"]
-    return Table(head, rows, f"{analysis.group.title}: {_measure(analysis.group)}, in detail")
+        texts += [shown(row["iqm"]), interval, shown(row["mean"]), shown(row["sd"]), theirs]
+        rows.append([Entry(text, row["bold"] and i == 3) for i, text in enumerate(texts)])
+    head = ["task", analysis.group.kind, "runs", "IQM", "95 % interval of IQM", "mean", "sd"]
+    caption = f"{analysis.group.title}: {_measure(analysis.group)}, in detail"
+    return Table([*head, "published mean ± sd"], rows, caption, words=2)
 
 
 def as_csv(analysis: Analysis) -> str:
@@ -121,7 +127,7 @@ def source(analysis: Analysis) -> list[str]:
             named.setdefault(row["published_source"], {})[row["published_task"]] = None
     return [
         f"Published: {where}, of {', '.join(tasks)}: older versions, and DISCOVER's directions "
-        "scaled by λ². No target."
+        "scaled by λ². They are not targets."
         for where, tasks in named.items()
     ] + _cadence(analysis)
 
@@ -150,7 +156,7 @@ def markdown(table: Table) -> str:
         return f"**{text}**" if it.bold else text
 
     head = line([writing.markdown(text) for text in table.head])
-    rule = "|".join(["---", *["---:"] * (len(table.head) - 1)])
+    rule = "|".join(["---"] * table.words + ["---:"] * (len(table.head) - table.words))
     rows = [line([shown(it) for it in row]) for row in table.rows]
     return "\n".join([f"{writing.markdown(table.caption)}.", "", head, f"|{rule}|", *rows])
 
@@ -166,12 +172,13 @@ def latex(table: Table, notes: Sequence[str] = ()) -> str:
         return f"        {' & '.join(shown(it) for it in entries)} \\\\"
 
     caption = " ".join([f"{table.caption}.", *notes])
+    columns = "l" * table.words + "r" * (len(table.head) - table.words)
     return "\n".join(
         [
             r"\begin{table}[!hbt]",
             r"\begin{center}",
             rf"    \caption{{{writing.latex(caption)}}}",
-            rf"    \begin{{tabular}}{{@{{}} l*{{{len(table.head) - 1}}}{{r}} @{{}}}}",
+            rf"    \begin{{tabular}}{{@{{}} {columns} @{{}}}}",
             r"        \toprule",
             line([Entry(text, bold=True) for text in table.head]),
             r"        \midrule",
@@ -237,6 +244,13 @@ def _measure(group: Group) -> str:
     counts = sorted({it.averaged for it in lines}) or [data.LAST]
     steps = sorted({it.cell.steps for panel in group.panels for it in panel.lines.values()})
     many = " or ".join(map(str, counts))
-    only = "" if counts == [data.LAST] else " (there are no more)" * (len(counts) == 1)
     after = " or ".join(f"{it:,}" for it in steps)
-    return f"return, mean of the last {many} evaluations{only} of {after} steps"
+    how = ["there are no more"] * (len(counts) == 1 and counts != [data.LAST])
+    episodes = sorted({count for it in lines for count in it.episodes})
+    if episodes:
+        how.append(f"{' or '.join(map(str, episodes))} episodes each")
+    apart = {int(step) for it in lines for step in np.diff(it.steps)}
+    if len(apart) == 1:
+        how.append(f"every {apart.pop():,} steps")
+    aside = f" ({', '.join(how)})" if how else ""
+    return f"return, mean of the last {many} evaluations{aside} of runs of {after} steps"

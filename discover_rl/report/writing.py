@@ -38,6 +38,8 @@ LATEX = {
     "≥": r"$\geq$",
     "²": "$^2$",
     "–": "--",
+    "“": "``",
+    "”": "''",
 }
 MARKDOWN = re.compile(r"[\\`*_<>|~$&]|\](?=\()")
 """Letters that mark something up wherever they stand, and the midst of a link."""
@@ -46,6 +48,28 @@ MARKDOWN = re.compile(r"[\\`*_<>|~$&]|\](?=\()")
 def latex(text: str) -> str:
     """Letter by letter, so that nothing is escaped twice."""
     return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def quoted(label: str) -> str:
+    """A name within a sentence, which "none" would otherwise turn into its opposite."""
+    return f"“{label}”"
+
+
+def runs(count: int) -> str:
+    """'1 run', '10 runs'."""
+    return f"{count:,} run{'s' * (count != 1)}"
+
+
+def seeds(them: Sequence[int]) -> str:
+    """'seed 3', 'seeds 0–4, 7'."""
+    rows: list[list[int]] = []
+    for seed in sorted(them):
+        if rows and seed == rows[-1][-1] + 1:
+            rows[-1].append(seed)
+        else:
+            rows.append([seed])
+    parts = [f"{row[0]}–{row[-1]}" if len(row) > 1 else f"{row[0]}" for row in rows]
+    return f"seed{'s' * (len(them) > 1)} {', '.join(parts)}"
 
 
 def markdown(text: str) -> str:

@@ -78,7 +78,9 @@ function showLegend() {
     };
     return el("button", { type: "button", "aria-pressed": String(!hidden), click: press,
       "data-key": `legend-${line.label}`, title: hidden ? "Show" : "Hide" },
-    swatch(line), line.label, line.label === base ? el("small", {}, "baseline") : "");
+    line.begun ? swatch(line) : "", line.label,
+    line.label === base ? el("small", {}, "baseline") : "",
+    line.begun ? "" : el("small", {}, "not begun"));
   }));
 }
 
@@ -101,10 +103,10 @@ function showCharts() {
   const smoothed = choice.window > 1 ? `, each point the mean of ${choice.window} evaluations` : "";
   const counts = large
     ? panels[0].lines.map(([which, where]) =>
-      `${group().lines[which].label} ${data.cells[where].count}`).join(", ")
+      `“${group().lines[which].label}”: ${data.cells[where].count}`).join("; ")
     : "";
   at("caption").textContent = `Return against steps. ${data.kinds[choice.kind][1]}${smoothed}. `
-    + `A tick on a line marks where a run ends early.${counts && ` Done: ${counts}.`}`;
+    + `A tick on a line marks where a run ends early.${counts && ` ${counts}.`}`;
 }
 
 function showTables() {
