@@ -62,10 +62,9 @@ class Agent:
         """Only the statics of `hyper` and `strategy_hyper` count here: `init` gets the floats."""
         assert environments == 1  # replay keeps transitions in the order of one environment
         self.spec = spec
-        self.algorithm: Algorithm
-        self.algorithm, self.strategy = wed(spec, algorithm, hyper, strategy, strategy_hyper)
+        wedded, self.strategy = wed(spec, algorithm, hyper, strategy, strategy_hyper)
+        self.lane = Lane(spec, wedded, hyper.batch_size, hyper.replay_size, steps)
         self.warmup: int = hyper.warmup
-        self.lane = Lane(spec, self.algorithm, hyper.batch_size, hyper.replay_size, steps)
         self.precision = precision
         self.packs = jax.default_backend() != "cpu"
         self.init = jax.jit(jax.vmap(self.lane.init))
@@ -76,6 +75,10 @@ class Agent:
         changes = (0, 1) if self.algorithm.observes else 1
         self._meets = jax.jit(precise(self._meeting, precision), donate_argnums=changes)
         self._looked: tuple[bool, ...] | None = None  # of what `meet` gets, what it looks at
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.lane.algorithm
 
     @property
     def listens(self) -> bool:

@@ -67,7 +67,7 @@ def test_a_copy_that_is_frozen_for_an_episode():
     )
     agent = cells.build(strategy="none")
     agent.strategy = strategy
-    agent.algorithm = td3.make(cells.SPEC, HP, strategy)
+    agent.lane.algorithm = td3.make(cells.SPEC, HP, strategy)
     seeds = [5, 6]
     state = cells.begin(agent, seeds, HP, none.Hyper())
     assert "gain" in state.learner.actor["net"]["layer0"]
@@ -127,7 +127,7 @@ def test_turns_between_updates_and_an_ear_for_rewards():
         plan=lambda step, due: made if step == 3 else (),
         turn=turn,
     )
-    agent.algorithm = td3.make(cells.SPEC, HP, agent.strategy)
+    agent.lane.algorithm = td3.make(cells.SPEC, HP, agent.strategy)
     seeds = [5]
     state = cells.begin(agent, seeds, HP, none.Hyper())
     rewards = [cells.seen(seeds, step).reward[0] for step in (1, 2, 3)]
