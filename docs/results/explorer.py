@@ -1,0 +1,66 @@
+"""Draw what explorers learned: python docs/results/explorer.py STUDY [CELL], e.g. ppo-hopper."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from discover_rl import store, studies
+from discover_rl.report import style
+from discover_rl.store import Record
+
+HERE = Path(__file__).parent
+RECORDS = HERE.parents[1] / "results"
+PANELS = {
+    "saturation": "share of |ξ| above 0.95",
+    "direction_spread": "standard deviation of ξ over states",
+    "ratio": "squared TD error, directed / bare",
+}
+
+
+def main() -> None:
+    study = studies.load(RECORDS / f"{sys.argv[1]}.toml")
+    cell = sys.argv[2] if len(sys.argv) > 2 else "discover"
+    runs = next(it.runs for it in study.cells if it.arm == cell)
+    lines = [
+        [
+            it
+            for it in Record(store.record_of(RECORDS / study.name, run.name)).evaluations
+            if it["step"]
+        ]
+        for run in runs
+    ]
+    steps = np.array([it["step"] for it in lines[0]])
+    told = {
+        name: np.array([[it["report"][name] for it in run] for run in lines], float)
+        for name in ("saturation", "direction_spread", "error_directed", "error_bare")
+    }
+    told["ratio"] = told["error_directed"] / told["error_bare"]
+    with style.figure(9, 2.9) as drawn:
+        for axes, (name, title) in zip(drawn.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+            low, middle, high = np.quantile(told[name], (0.25, 0.5, 0.75), axis=0)
+            axes.plot(steps, told[name].T, color="grey", linewidth=0.4, alpha=0.5)
+            axes.fill_between(steps, low, high, color=style.COLOURS[0], alpha=0.2, lw=0)
+            axes.plot(steps, middle, color=style.COLOURS[0], linewidth=1.5)
+            axes.set(title=title, xlabel="steps")
+            style.steps_axis(axes.xaxis)
+            if name == "ratio":
+                axes.axhline(1, color="black", linewidth=0.8, linestyle="--")
+                axes.set_yscale("log")
+            print(f"{title}: median {middle[0]:.2f} at first, {middle[-10:].mean():.2f} at last")
+            above = (told[name] > 1).mean()
+            if name == "ratio":
+                print(f"above 1 in {100 * above:.0f} % of {told[name].size} reports")
+        drawn.suptitle(
+            f"{study.name}, {cell}: {len(runs)} runs, median and quartiles",
+            fontsize=8,
+            color="dimgrey",
+        )
+        content = style.rendered(drawn)["png"]
+    (HERE / f"{study.name}-explorer.png").write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
