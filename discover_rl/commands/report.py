@@ -21,6 +21,10 @@ def report(
         Path | None,
         typer.Option(metavar="FOLDER", help="A copy of the authors' curves, to be drawn, too."),
     ] = None,
+    until: Annotated[
+        int | None,
+        typer.Option(metavar="STEP", help="Look at runs up to a step, as if they ended there."),
+    ] = None,
 ) -> None:
     """Draw a study's curves, tabulate its scores and say what can be claimed.
 
@@ -31,7 +35,7 @@ def report(
     from discover_rl.display import say
 
     declared = studies.load(study)
-    written = room.write(declared, out or declared.out, to, published)
+    written = room.write(declared, out or declared.out, to, published, until)
     say(written.summary)
     for file in written.files:
         say(str(file))

@@ -37,11 +37,18 @@ class Written(NamedTuple):
     summary: str
 
 
-def write(study: Study, out: Path, to: Path | None = None, theirs: Path | None = None) -> Written:
-    """Report on what a study's folder holds, into `to`, with the authors' curves from `theirs`."""
+def write(
+    study: Study,
+    out: Path,
+    to: Path | None = None,
+    theirs: Path | None = None,
+    until: int | None = None,
+) -> Written:
+    """Report on what a study's folder holds, into `to`, with the authors' curves from `theirs`; on
+    the steps `until` one of them, if not on all."""
     folder = to or out / "report"
     found = published.curves(theirs) if theirs is not None else published.Found({}, [])
-    everything = data.load(study, out)
+    everything = data.load(study, out, until)
     analyses = comparisons.analyse(everything)
     text = summary.text(everything, analyses, found.notes)
     shown = page.content(everything, analyses, found.notes)

@@ -2,7 +2,7 @@
 
 `load` reads each record once. Runs that are not over, or failed, are in the curves as far as they
 came and in no final score; how many runs a number is made of is known everywhere, and why others
-are missing.
+are missing. With `until`, runs are looked at up to that step, as if they had been that long.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from discover_rl import stats, store
 from discover_rl.report import writing
 from discover_rl.store import Record
 from discover_rl.studies import Cell, Study, progress
+from discover_rl.types import UserError
 
 LAST = 10
 """Evaluations whose mean is a run's final score, as in the paper."""
@@ -73,6 +74,7 @@ class Results:
     steps: np.ndarray  # (points,) at which any run was evaluated
     scores: np.ndarray  # (runs, points) mean return of each evaluation; NaN where there is none
     episodes: Sequence[int] = ()  # of an evaluation; several only where runs differ
+    part: bool = False  # the first steps of runs that are longer
 
     @cached_property
     def done(self) -> np.ndarray:
@@ -138,6 +140,7 @@ class Data:
 
     study: Study
     cells: Sequence[Results]
+    whole: int = 0  # the steps of its runs, where these are looked at in part
 
     @property
     def runs(self) -> list[RunInfo]:
@@ -161,16 +164,27 @@ class Data:
 
     @property
     def standing(self) -> str:
-        """In words: '40 runs: 38 done, 1 running, 1 failed'."""
+        """In words: '40 runs: 38 done, 1 running, 1 failed'; of the first steps alone, if so."""
         counted = Counter(run.state for run in self.runs)
         states = [f"{counted[state]:,} {state}" for state in progress.STATES if counted[state]]
-        return f"{writing.runs(len(self.runs))}: {', '.join(states)}"
+        part = f", of which the first {self.study.steps:,} of {self.whole:,} steps"
+        return f"{writing.runs(len(self.runs))}{part * bool(self.whole)}: {', '.join(states)}"
 
 
-def load(study: Study, out: Path) -> Data:
+def load(study: Study, out: Path, until: int | None = None) -> Data:
     """All there is of a study in its folder; nothing of it has to be there."""
     standings = iter(progress.standings(study, out))
-    return Data(study, [_results(cell, out, standings) for cell in study.cells])
+    if until is None:
+        return Data(study, [_results(cell, out, standings) for cell in study.cells])
+    whole = max(cell.steps for cell in study.cells)
+    if not 0 < until < whole:
+        raise UserError(
+            f"--until is {until:,}; runs have {whole:,} steps, so let it be below that."
+        )
+    cells = [replace(cell, steps=min(cell.steps, until)) for cell in study.cells]
+    shorter = [now.steps < was.steps for now, was in zip(cells, study.cells, strict=True)]
+    found = [_results(cell, out, standings, it) for cell, it in zip(cells, shorter, strict=True)]
+    return Data(replace(study, steps=until, cells=cells), found, whole)
 
 
 def thinned(
@@ -182,23 +196,26 @@ def thinned(
     return steps[keep], curves[:, keep]
 
 
-def _results(cell: Cell, out: Path, standings: Any) -> Results:
+def _results(cell: Cell, out: Path, standings: Any, part: bool = False) -> Results:
     runs, found, episodes = [], [], set()
     for seed, name in zip(cell.seeds, cell.names, strict=True):
         record, standing = Record(store.record_of(out, name)), next(standings)
         foreign = standing.reason.startswith(progress.FOREIGN)
         evaluations = [] if foreign else record.evaluations
+        reached = max((it["step"] for it in evaluations), default=0) >= cell.steps
+        evaluations = [it for it in evaluations if it["step"] <= cell.steps]
         found.append({it["step"]: sum(it["returns"]) / len(it["returns"]) for it in evaluations})
         episodes |= {len(it["returns"]) for it in evaluations}
         # A run may have gone on since its standing was read; it counts as done if we have its end.
-        state = "done" if record.done and not foreign else standing.state
-        reason = record.glance.reason or (standing.reason if state == "failed" else "")
+        state = "done" if reached else standing.state
+        reason = "" if reached else record.glance.reason or standing.reason * (state == "failed")
         seen = max(standing.step, *found[-1], 0)  # what was evaluated may be past what is safe
+        seen = min(seen, cell.steps)
         runs.append(RunInfo(name, seed, state, seen, reason, record.header))
     steps = sorted(set().union(*found))
     scores = np.array([[run.get(step, np.nan) for step in steps] for run in found], float)
     scores = scores.reshape(len(runs), len(steps))
-    return Results(cell, runs, np.array(steps, int), scores, sorted(episodes))
+    return Results(cell, runs, np.array(steps, int), scores, sorted(episodes), part)
 
 
 def _smooth(scores: np.ndarray, window: int) -> np.ndarray:

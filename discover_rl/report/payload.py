@@ -95,7 +95,8 @@ def _facts(everything: Data) -> list[list[str]]:
         "run": len(everything.runs),
     }
     found = [[f"{count:,}", f"{name}{'s' * (count != 1)}"] for name, count in counted.items()]
-    return [*found, [f"{everything.study.steps:,}", "steps a run"]]
+    part = f" of {everything.whole:,}" if everything.whole else ""
+    return [*found, [f"{everything.study.steps:,}", f"steps{part} a run"]]
 
 
 def _curves(cells: Sequence[Results], kept: Kept) -> list[Tree]:

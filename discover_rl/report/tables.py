@@ -253,4 +253,7 @@ def _measure(group: Group) -> str:
     if len(apart) == 1:
         how.append(f"every {apart.pop():,} steps")
     aside = f" ({', '.join(how)})" if how else ""
-    return f"return, mean of the last {many} evaluations{aside} of runs of {after} steps"
+    span = f"runs of {after} steps"
+    if any(it.part for it in lines):
+        span = f"the first {after} steps of runs"
+    return f"return, mean of the last {many} evaluations{aside} of {span}"
