@@ -1,4 +1,7 @@
-"""Draw what explorers learned: python docs/results/explorer.py STUDY [CELL], e.g. ppo-hopper."""
+"""Draw what explorers learned.
+
+python docs/results/explorer.py STUDY [ARM] [FOLDER], e.g. ppo-hopper discover ppo-hopper
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,11 @@ PANELS = {
 
 def main() -> None:
     study = studies.load(RECORDS / f"{sys.argv[1]}.toml")
-    cell = sys.argv[2] if len(sys.argv) > 2 else "discover"
-    runs = next(it.runs for it in study.cells if it.arm == cell)
+    arm = sys.argv[2] if len(sys.argv) > 2 else "discover"
+    out = RECORDS / (sys.argv[3] if len(sys.argv) > 3 else study.name)
+    runs = next(it.runs for it in study.cells if it.arm == arm)
     lines = [
-        [
-            it
-            for it in Record(store.record_of(RECORDS / study.name, run.name)).evaluations
-            if it["step"]
-        ]
+        [it for it in Record(store.record_of(out, run.name)).evaluations if it["step"]]
         for run in runs
     ]
     steps = np.array([it["step"] for it in lines[0]])
@@ -54,7 +54,7 @@ def main() -> None:
             if name == "ratio":
                 print(f"above 1 in {100 * above:.0f} % of {told[name].size} reports")
         drawn.suptitle(
-            f"{study.name}, {cell}: {len(runs)} runs, median and quartiles",
+            f"{study.name}, {arm}: {len(runs)} runs, median and quartiles",
             fontsize=8,
             color="dimgrey",
         )
