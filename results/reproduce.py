@@ -23,7 +23,7 @@ from discover_rl.types import Stopped
 
 HERE = Path(__file__).parent
 ERRORS = 4.0
-"""Standard errors by which means may differ: chance exceeds it about once in ten thousand times."""
+"""Standard errors by which means may differ: chance exceeds it about once in a thousand times."""
 Returns = Mapping[int, Sequence[Sequence[float]]]
 """By step, of every seed, of every episode."""
 

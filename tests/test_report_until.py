@@ -34,7 +34,7 @@ def study(tmp_path):
 def test_runs_count_as_done_once_they_got_there(study, tmp_path):
     found = data.load(study, tmp_path, 500)
     assert [run.state for run in found.runs] == ["done"] * 6
-    assert found.standing == "6 runs, of which the first 500 of 1,100 steps: 6 done"
+    assert found.standing == "6 runs, looked at up to step 500 of 1,100: 6 done"
     assert not summary.missing(found)
     assert all(cell.steps.max() == 500 for cell in found.cells)
     assert found.cells[0].final.tolist() == [2.5] * 3  # of 0, 1, …, 5
@@ -49,7 +49,7 @@ def test_what_is_said_names_the_steps(study, tmp_path):
     found = data.load(study, tmp_path, 500)
     (analysis,) = comparisons.analyse(found)
     assert "of the first 500 steps of runs" in tables.overview(analysis).caption
-    assert "the first 500 of 1,100 steps" in summary.text(found, [analysis])
+    assert "up to step 500 of 1,100" in summary.text(found, [analysis])
     assert ["500", "steps of 1,100 a run"] in payload.tree(found, [analysis], (), {})["facts"]
 
 
@@ -67,4 +67,4 @@ def test_the_command(study, tmp_path):
     asked = ["report", str(tmp_path / "test.toml"), "--out", str(tmp_path), "--until"]
     done = CliRunner().invoke(cli.app, [*asked, "500"])
     assert done.exit_code == 0, done.output
-    assert "the first 500 of 1,100 steps: 6 done" in done.output.replace("\n", " ")
+    assert "up to step 500 of 1,100: 6 done" in done.output.replace("\n", " ")

@@ -110,9 +110,8 @@ def test_what_is_not_in_it(failed, said):
 def test_probabilities_are_in_words_and_in_a_table_of_one_task(partial):
     study, out = partial
     everything, found = analysed(study, out)
-    better = stats.improvement(
-        found.group.panels[0].lines["discover"].final, found.group.panels[0].lines["none"].final
-    )
+    lines = found.group.panels[0].lines
+    better = stats.improvement(lines["discover"].final, lines["none"].final, data.FINE)
     said = f"a run scores above one of “none” with probability {100 * better.value:.0f} % ["
     assert said in summary.text(everything, [found])
     report.write(study, out)
@@ -122,7 +121,7 @@ def test_probabilities_are_in_words_and_in_a_table_of_one_task(partial):
     sides = (everything.cells[1].final, everything.cells[0].final)
     first = rows[0]
     for name, interval in (
-        ("iqm_difference", stats.difference(*sides)),
+        ("iqm_difference", stats.difference(*sides, how=data.FINE)),
         ("mean_difference", (sides[0].mean() - sides[1].mean(), None, None)),
         ("probability", better),
     ):

@@ -110,7 +110,7 @@ def best(panel: Panel) -> str | None:
     and the best is better than all others."""
     if any(len(line.final) < data.FEWEST or line.failed for line in panel.lines.values()):
         return None
-    return stats.bold({label: line.final for label, line in panel.lines.items()})
+    return stats.bold({label: it.final for label, it in panel.lines.items()}, how=data.FINE)
 
 
 def _analysis(group: Group, everything: Data) -> Analysis:
@@ -170,8 +170,8 @@ def _compared(panel: Panel, label: str, line: Results, base: Results) -> Compari
         label,
         runs,
         failed,
-        stats.difference(*sides),
-        stats.difference(*sides, np.average),
-        stats.improvement(*sides),
+        stats.difference(*sides, how=data.FINE),
+        stats.difference(*sides, np.average, data.FINE),
+        stats.improvement(*sides, data.FINE),
         reached(line, base),
     )

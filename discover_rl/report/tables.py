@@ -234,7 +234,7 @@ def _scores(line: Results) -> dict[str, float | None]:
         return {}
     mean, sd = stats.mean_sd(line.final)
     return {"mean": mean, "sd": sd} | dict(
-        zip(("iqm", "low", "high"), stats.bootstrap(line.final), strict=True)
+        zip(("iqm", "low", "high"), stats.bootstrap(line.final, how=data.FINE), strict=True)
     )
 
 
