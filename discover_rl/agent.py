@@ -68,8 +68,10 @@ class Agent:
         self.precision = precision
         self.packs = jax.default_backend() != "cpu"
         self.init = jax.jit(jax.vmap(self.lane.init))
-        self.enter = jax.jit(jax.vmap(self.lane.enter, in_axes=(0, 0, 0, None)), donate_argnums=0)
-        self.report = jax.jit(jax.vmap(self.lane.report, in_axes=(0, None)))
+        enter = jax.vmap(self.lane.enter, in_axes=(0, 0, 0, None))
+        self.enter = jax.jit(precise(enter, precision), donate_argnums=0)
+        report = jax.vmap(self.lane.report, in_axes=(0, None))
+        self.report = jax.jit(precise(report, precision))
         self._learns = functools.cache(self._learning)
         self._inserts = jax.jit(self._inserting, donate_argnums=0)
         changes = (0, 1) if self.algorithm.observes else 1
@@ -90,7 +92,7 @@ class Agent:
         return jax.device_put(state)
 
     def due(self, step: int) -> Sequel:
-        """What to do once `step` environment steps have been made."""
+        """What to do once `step` environment steps have been made, or while the last is."""
         return self.strategy.plan(step, self.algorithm.due)
 
     def like(self, *begin: Any) -> State:
@@ -125,15 +127,15 @@ class Agent:
         early = not self.packs or len(alive) > MANY
         until = min(until, step + (8 * CHUNK if self.packs else CHUNK))
         executed = jax.device_get(state.action.executed)
-        state, arrival, lost = self._packed(state), None, None
+        state, arrival, spoilt = self._packed(state), None, None
         for upto in range(step + 1, until + 1):
             lanes.send(executed, alive, self.strategy.cuts(upto))
-            if lost is None:
-                state, lost = self.learn(state, arrival, upto)
-            state, arrival, reply = self.meet(state, lanes.receive(), lost, upto)
-            lost = None
+            if spoilt is None:
+                state, spoilt = self.learn(state, arrival, upto)
+            state, arrival, reply = self.meet(state, lanes.receive(), spoilt, upto)
+            spoilt = None
             if early and upto < until:
-                state, lost = self.learn(state, arrival, upto + 1)
+                state, spoilt = self.learn(state, arrival, upto + 1)
             executed, bad = opened(reply)
             for lane in np.flatnonzero(alive & (bad >= 0)).tolist():
                 found.append(Bad(lane, WATCHED[bad[lane]], upto))
@@ -146,6 +148,7 @@ class Agent:
 
         Beside the state, what of each lane is not finite, as watch.py counts.
         """
+        # While the first step is made, there is nothing to learn from.
         sequel = () if self.listens or step == 1 else self.due(step)
         if not sequel:
             return self.settle(state, arrival), _fine(len(state.seed))
@@ -155,17 +158,18 @@ class Agent:
         return self._learned(state, arrival, sequel)
 
     def meet(
-        self, state: State, seen: Seen, lost: Array, step: int
+        self, state: State, seen: Seen, spoilt: Array, step: int
     ) -> tuple[State, Arrival | None, Array]:
-        """Choose the next action by what was seen after `step` environment steps.
+        """Choose the next action by what was seen after `step` environment steps; where a strategy
+        listens, learn first.
 
         Beside the state, the transition that is still to be taken in, and the reply.
         """
         arrival = Arrival(state.action, packed(seen, step))
         parcel = arrival.parcel
         if self.listens:
-            (state, lost), arrival = self._learned(state, arrival, self.due(step)), None
-        learner, memory, action, reply = self._meets(*self._meeting_place(state), lost, parcel)
+            (state, spoilt), arrival = self._learned(state, arrival, self.due(step)), None
+        learner, memory, action, reply = self._meets(*self._meeting_place(state), spoilt, parcel)
         reply.copy_to_host_async()
         learner = state.learner if learner is None else learner
         state = state._replace(learner=learner, memory=memory, action=action)
@@ -179,8 +183,8 @@ class Agent:
 
     def _learned(self, state: State, arrival: Arrival, sequel: Sequel) -> tuple[State, Array]:
         place = self._learning_place(state)
-        learner, buffer, lost = self._learns(sequel)(*place, *arrival)
-        return state._replace(learner=learner, replay=buffer), lost
+        learner, buffer, spoilt = self._learns(sequel)(*place, *arrival)
+        return state._replace(learner=learner, replay=buffer), spoilt
 
     def _learning_place(self, state: State) -> tuple[Any, ...]:
         """What `learn` needs of a state."""
@@ -228,10 +232,10 @@ class Agent:
         seen = unpacked(parcel, self.spec.observation_size).seen
         return jax.vmap(replay.insert)(buffer, action, seen)
 
-    def _meeting(self, learner: Any, memory: Any, seed: Array, lost: Array, parcel: Array) -> Any:
+    def _meeting(self, learner: Any, memory: Any, seed: Array, spoilt: Array, parcel: Array) -> Any:
         seen, _, step = unpacked(parcel, self.spec.observation_size)
         each = jax.vmap(self.lane.meet, in_axes=(0, 0, 0, 0, 0, None, None))
         now = seen, step, jnp.any(seen.ended)
-        new, memory, action, reply = each(unpack(learner), memory, seed, lost, *now)
+        new, memory, action, reply = each(unpack(learner), memory, seed, spoilt, *now)
         new = as_before(learner, new) if self.algorithm.observes else None
         return new, memory, action, sealed(reply)

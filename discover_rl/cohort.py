@@ -105,7 +105,8 @@ class Cohort:
         envs = len(self.lanes.obs)
         for env in range(envs):
             self.lanes.begin(env)
-        self.state = self.agent.enter(state, self.lanes.obs, np.ones(envs, bool), np.int32(0))
+        obs = self.lanes.obs.copy()  # the device may still be reading when a step writes
+        self.state = self.agent.enter(state, obs, np.ones(envs, bool), np.int32(0))
 
     def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
         fresh = np.zeros(len(self.lanes.obs), bool)
@@ -114,6 +115,9 @@ class Cohort:
                 self.alive[lane] = False
                 continue
             record.cut(self.step)
+            if record.failure:  # by its evaluation, after the checkpoint of the same step
+                self.alive[lane] = False
+                continue
             first = lane * self.lanes.count
             for env, episode in enumerate(running, first):
                 fresh[env] = not self.lanes.restore(env, episode)
@@ -122,7 +126,8 @@ class Cohort:
                 sentence = "the environment could not be restored exactly"
                 self._note(lane, "episode_lost", self.step, sentence)
         if fresh.any():
-            state = self.agent.enter(state, self.lanes.obs, fresh, np.int32(self.step))
+            obs = self.lanes.obs.copy()
+            state = self.agent.enter(state, obs, fresh, np.int32(self.step))
         self.state = state
 
     def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
@@ -155,7 +160,8 @@ class Cohort:
                 if bad or self.evaluator.ready():
                     self._collect()
                 for lane, quantity, step in bad:
-                    self._bury(lane, quantity, step)
+                    if self.alive[lane]:  # and was not buried by an evaluation that was collected
+                        self._bury(lane, quantity, step)
                 self.observer.stepped(self.step)
                 if time.monotonic() - saved >= checkpoint_seconds:
                     self._save()
@@ -225,7 +231,7 @@ class Cohort:
     def _bury(self, lane: int, quantity: str, step: int) -> None:
         """Stop a lane that has gone bad; leave the others and the last checkpoint alone."""
         self.alive[lane] = False
-        if crash := self.lanes.crash(lane) or self.evaluator.crash(lane):
+        if crash := (self.evaluator if quantity == "evaluation" else self.lanes).crash(lane):
             self._note(lane, "crashed", step, crash, reason=crash)
         else:
             self._note(lane, "diverged", step, f"{quantity} is not finite", quantity=quantity)

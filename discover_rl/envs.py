@@ -131,7 +131,7 @@ class Lanes(Stage):
                 ended[env] = True
                 self.begin(env)
             reward[env] = gain if env not in self.crashes else np.nan
-        # A copy, because the device may still be reading when the next step writes.
+        # A copy, because whoever gets it may still be reading when the next step writes.
         return Seen(reward, terminated, ended, next_obs, self.obs.copy())
 
     def episodes(self, lane: int) -> list[Episode]:
@@ -151,10 +151,10 @@ class Lanes(Stage):
         self._episode[env] = episode.number - 1
         self.begin(env)
         for action in episode.actions:
-            raw, gain, done, cut, _ = self.envs[env].step(self.spec.to_box(action))
+            raw, gain, done, limit, _ = self.envs[env].step(self.spec.to_box(action))
             self._actions[env].append(action)
             self.obs[env] = self._observe(env, raw, gain)
-            if done or cut:
+            if done or limit:
                 break
         same = len(self._actions[env]) == len(episode.actions)
         if same and self._digest[env] == episode.digest:

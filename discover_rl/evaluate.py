@@ -144,27 +144,35 @@ class Aside:
             | machine.ALONE_FROM_START,  # idle threads of NumPy's would keep cores busy
         )
         theirs.close()
-        self._pipe.send((sys.path, task, list(seeds), about))
+        with self._noticed():
+            self._pipe.send((sys.path, task, list(seeds), about))
         self._crashes: list[str] = []
 
     def begin(
         self, nets: Net, form: Form, alive: np.ndarray, interrupted: Callable[[], bool] = bool
     ) -> None:
         del interrupted  # who asks to stop waits for the last evaluation
-        self._pipe.send((nets, form, alive))
+        with self._noticed():
+            self._pipe.send((nets, form, alive))
 
     def ready(self) -> bool:
         return self._pipe.poll()
 
     def scores(self) -> Scores:
-        try:
+        with self._noticed():
             scores, self._crashes = self._pipe.recv()
-        except EOFError as error:
-            raise ChildProcessError("The process that evaluates is gone.") from error
         return scores
 
     def crash(self, lane: int) -> str:
         return self._crashes[lane] if self._crashes else ""
+
+    @contextlib.contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """A broken pipe would be taken for that of who reads our output."""
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            raise ChildProcessError("The process that evaluates is gone.") from error
 
     def close(self) -> None:
         self._process.kill()

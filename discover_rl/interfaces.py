@@ -87,8 +87,9 @@ class Strategy(NamedTuple):
     report: Callable[..., dict[str, Any]] = lambda state, view, batch: {}
     # (state, memory, seen) → state; what the environment answered to the action that left `memory`
     hears: Callable[..., Any] | None = None
-    # (step, due) → what to do once `step` steps have been made; due(step) are the updates that the
-    # algorithm would do; runs on the host
+    # (step, due) → what to do once `step` steps have been made (unless the strategy hears rewards,
+    # while the last of them is being made); due(step) are the updates that the algorithm would do;
+    # runs on the host
     plan: Callable[..., tuple[Update | Turn, ...]] = lambda step, due: due(step)
     # (state, view, name) → (state, student); a Turn of its plan: it may put back another student
     turn: Callable[..., tuple[Any, Any]] = lambda state, view, name: (state, view.student)

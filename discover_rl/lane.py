@@ -84,7 +84,7 @@ class Lane:
         learner: Any,
         memory: Any,
         seed: Array,
-        lost: Array,
+        spoilt: Array,
         seen: Seen,
         step: Array,
         some_ended: Array,
@@ -96,8 +96,9 @@ class Lane:
             begin = functools.partial(self._begin, learner, memory, seen.ended, keys)
             memory = jax.lax.cond(some_ended, begin, lambda: before)
         learner, memory, action = self._act(learner, memory, seen.obs, keys, step)
-        bad = jnp.where(lost < 0, first_bad({"action": action.executed}), lost)
-        bad = first_bad({"observation": seen.next_obs, "reward": seen.reward}, bad)
+        bad = jnp.where(spoilt < 0, first_bad({"action": action.executed}), spoilt)
+        observed = jnp.stack([seen.next_obs, seen.obs])
+        bad = first_bad({"observation": observed, "reward": seen.reward}, bad)
         return learner, memory, action, Reply(action.executed, bad)
 
     def _begin(self, learner: Any, memory: Any, fresh: Array | bool, keys: Any) -> Any:

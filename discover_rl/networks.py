@@ -22,8 +22,9 @@ def namespace(x: Array) -> Any:
 
 
 def relu(x: Array) -> Array:
-    # where, not maximum: JAX's maximum passes half the gradient at a tie.
-    return namespace(x).where(x > 0, x, 0)
+    # where, not maximum: JAX's maximum passes half the gradient at a tie. And what is not below 0
+    # is passed on, so that NaN comes out as NaN, where it is noticed, not as 0.
+    return namespace(x).where(x <= 0, 0, x)
 
 
 def tanh(x: Array) -> Array:

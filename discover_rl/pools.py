@@ -134,11 +134,13 @@ class Pool(Stage):
     def _send(self, envs: np.ndarray, actions: np.ndarray) -> None:
         # Not by the pool's `send`, which converts and checks what is right already: that takes
         # longer than a step of Swimmer, and a GPU waits.
+        # It keeps what it is sent for a while, so that has to be a new array each time.
         boxed = np.ascontiguousarray(self.spec.to_box(actions), np.float64)
         self.pool._send([envs, envs, boxed])
 
     def _receive(self, envs: np.ndarray) -> tuple[Any, ...]:
-        """(observations, rewards, terminated, at their limit), in the order of `envs`."""
+        """(observations, rewards, terminated, at their limit), in the order of `envs`. Which of the
+        two it was, EnvPool does not say of an episode that falls in its last step: at its limit."""
         self._count()
         state = self.pool._recv()
         answered, raw, reward, ended, limit = (state[i] for i in self._parts)

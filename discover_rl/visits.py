@@ -13,6 +13,7 @@ from discover_rl.agent import Agent
 from discover_rl.interfaces import Algorithm
 from discover_rl.keys import Stream, streams
 from discover_rl.lane import State
+from discover_rl.programs import precise
 from discover_rl.trees import lane_of
 from discover_rl.types import Array, Visits
 
@@ -24,9 +25,9 @@ def collect(agent: Agent, state: State, lane: int, step: int) -> Visits:
     """All that a lane's replay holds, on the host, judged by the critics of this step."""
     own = lane_of(state, lane)  # one at a time: all of them may not fit on the host
     oldest, inserted = int(own.replay.oldest), int(own.replay.inserted)
-    parts = []
+    parts, judge = [], precise(_part, agent.precision)
     for first in range(oldest, inserted, PART):
-        part = _part(agent.algorithm, PART, own, np.int32(first), np.int32(step))
+        part = judge(agent.algorithm, PART, own, np.int32(first), np.int32(step))
         parts.append([leaf[: inserted - first] for leaf in jax.device_get(part)])
     return Visits(*(np.concatenate(leaves) for leaves in zip(*parts, strict=True)))
 

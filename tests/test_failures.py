@@ -8,7 +8,8 @@ import pytest
 
 from discover_rl import checkpoint, provenance, store, training
 from discover_rl.envs import episode_seed
-from discover_rl.types import UserError
+from discover_rl.observers import Observer
+from discover_rl.types import Stopped, UserError
 from tests.trainings import assert_same_files, files, runs_of, stop_at
 
 
@@ -100,6 +101,52 @@ gymnasium.register("Sour-v0", entry_point=Sour)
 def test_an_evaluation_that_is_not_finite_stops_its_lane_alone(tmp_path):
     records = training.train(runs_of("Sour-v0", 60), tmp_path)
     failure = {"step": 0, "event": "diverged", "quantity": "evaluation"}
+    assert records["seed-0"].failure == failure
+    assert records["seed-1"].done
+
+
+def test_a_lane_that_its_evaluation_stopped_stays_so_when_all_go_on(tmp_path):
+    """Its checkpoint is of the same step and older."""
+
+    class Seen(Observer):
+        over = False
+
+        def evaluated(self, *what):
+            self.over = True
+
+    runs, seen = runs_of("Sour-v0", 60), Seen()
+    training.train(runs, tmp_path / "whole")
+    with pytest.raises(Stopped):
+        training.train(runs, tmp_path / "halves", seen, lambda: seen.over)
+    assert checkpoint.step_of(tmp_path / "halves") == 0
+    records = training.train(runs, tmp_path / "halves")
+    assert len(records["seed-0"].lines) == 2
+    assert_same_files(tmp_path / "whole", tmp_path / "halves")
+
+
+class Torn(gymnasium.Env):
+    """The second episode of run 0 starts from nowhere."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed, options=options)
+        self.t = 0
+        return np.full(1, np.nan if seed == episode_seed(0, 1) else 0.5, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.full(1, 0.5, np.float32), 1.0, False, self.t == 20, {}
+
+
+gymnasium.register("Torn-v0", entry_point=Torn)
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ppo"])
+def test_a_start_that_is_not_finite_stops_its_lane_where_it_is_seen(tmp_path, algorithm):
+    records = training.train(runs_of("Torn-v0", 100, algorithm=algorithm), tmp_path)
+    failure = {"step": 20, "event": "diverged", "quantity": "observation"}
     assert records["seed-0"].failure == failure
     assert records["seed-1"].done
 

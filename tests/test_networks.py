@@ -82,3 +82,13 @@ def test_orthogonal_networks_keep_lengths(inputs):
         np.testing.assert_array_equal(net[name]["bias"], 0.0)
     other = networks.orthogonal(jax.random.key(1), inputs, (16, 16), 2)
     assert np.abs(net["layer0"]["weight"] - other["layer0"]["weight"]).max() > 0.1
+
+
+@pytest.mark.parametrize("convert", [np.asarray, jax.numpy.asarray])
+def test_what_is_not_finite_comes_out_as_such(convert):
+    """Else a network that is broken goes on giving numbers."""
+    x = convert(np.asarray([np.nan, np.inf, -np.inf, -1.0, -0.0, 2.0], np.float32))
+    for name, activation in networks.ACTIVATIONS.items():
+        assert np.isnan(activation(x)[0]), name
+    np.testing.assert_array_equal(networks.relu(x)[1:], [np.inf, 0, 0, 0, 2])
+    assert networks.relu(x).dtype == np.float32
