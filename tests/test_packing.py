@@ -53,7 +53,16 @@ def advanced(agent, hypers, steps: int = 25):
     return jax.device_get(state)
 
 
-@pytest.mark.parametrize(("algorithm", "strategy"), [("td3", "discover"), ("ddpg", "meta")])
+@pytest.mark.parametrize(
+    ("algorithm", "strategy"),
+    [
+        ("td3", "discover"),
+        pytest.param("ddpg", "meta", marks=pytest.mark.slow),
+        pytest.param("ddpg", "psne", marks=pytest.mark.slow),
+        pytest.param("td3", "noisynet", marks=pytest.mark.slow),
+        pytest.param("sac", "coherent", marks=pytest.mark.slow),
+    ],
+)
 def test_packed_early_or_late_the_run_is_the_same(small_is_less, monkeypatch, algorithm, strategy):
     outcomes = []
     for packs, many in ((False, 100), (True, 100), (True, 0)):
