@@ -221,6 +221,7 @@ def test_how_likely_an_action_was_given_its_weights_is_another_question():
     assert np.abs(np.exp(np.asarray(given - judged)) - 1).mean() > 0.1  # the ratio would not be 1
 
 
+@pytest.mark.slow
 def test_its_slope_is_zero_on_average():
     """E ∇ log p = 0 at the parameters that acted: for μ, S, σ and hidden layers alike."""
     strategy, algorithm, state = wed(sigma=0.5, beta=0.1)
@@ -249,6 +250,7 @@ def test_its_slope_is_zero_on_average():
     assert np.abs(off).max() > 10
 
 
+@pytest.mark.slow
 def test_every_piece_is_dealt_once_an_epoch_with_its_belief():
     strategy, _, state = wed(sigma=0.5, beta=0.1)
     judge = likelihood.make(strategy, 12, 3, 2)

@@ -252,6 +252,7 @@ def test_a_delay_by_another_name_gives_the_right_one(wrong):
     assert str(caught.value) == said
 
 
+@pytest.mark.slow
 def test_runs_of_different_delay_are_different_cohorts_and_see_their_own_rewards(
     tmp_path, monkeypatch
 ):

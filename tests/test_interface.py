@@ -8,6 +8,7 @@ episode, context at the input, a schedule of its own – and looks at what TD3 d
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import random
 
 from discover_rl import networks
@@ -55,6 +56,7 @@ def test_parameters_that_are_trained_with_the_actor():
     cells.assert_same(algorithm.greedy(state).net, state.actor["net"])
 
 
+@pytest.mark.slow
 def test_a_copy_that_is_frozen_for_an_episode():
     def begin(state, view, key):
         del state

@@ -232,6 +232,7 @@ def test_a_trial_leaves_nothing_behind(clone):
     assert states[18].learner.strategy.optimiser[1][0].count.tolist() == [2, 2]
 
 
+@pytest.mark.slow
 def test_what_is_kept_persists():
     agent, states = played("keep", 11)  # measure to 6, teach to 9, try to 11
     trying = states[10]

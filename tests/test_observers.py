@@ -194,6 +194,7 @@ def assert_as_recorded(out):
             assert not finite or curve(out / run.name, f"report/{name}") == finite
 
 
+@pytest.mark.slow
 def test_a_killed_training_shows_each_evaluation_once(tmp_path):
     with pytest.raises(RuntimeError, match="killed"):
         train(tmp_path, [TensorBoard(tmp_path), Crash(OTHER.name, 20)])

@@ -26,7 +26,7 @@ each_cell = pytest.mark.parametrize(
         pytest.param(("td3", "none"), marks=pytest.mark.slow),
         ("td3", "discover"),
         pytest.param(("ddpg", "gaussian"), marks=pytest.mark.slow),
-        ("sac", "none"),
+        pytest.param(("sac", "none"), marks=pytest.mark.slow),
     ],
     ids="-".join,
 )

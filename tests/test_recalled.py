@@ -136,6 +136,7 @@ def test_noise_that_lasts_as_long_as_the_other_family_keeps_it_is_refused():
         psne.make(cells.SPEC, psne.Hyper(lasts="rollout"), blueprint)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["noisynet", "psne"])
 def test_slopes_are_those_of_networks_that_are_there(strategy):
     """By automatic differentiation of copies of the networks, one for each memory."""
@@ -223,6 +224,7 @@ def test_sigma_adapts_once_a_rollout_but_no_sooner_than_its_interval(algorithm, 
     np.testing.assert_allclose(sigmas, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_sigma_stays_with_the_episode_that_began_with_it():
     """It adapts after every rollout; an episode that goes on over several keeps its own."""
     settings = {"strategy_interval": 1, "strategy_factor": 1.5, "strategy_threshold": 1e9}

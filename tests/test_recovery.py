@@ -70,6 +70,7 @@ def test_a_kill_while_clearing_leaves_nothing_that_is_in_the_way(tmp_path, fresh
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-1"]
 
 
+@pytest.mark.slow
 def test_a_run_that_starts_over_says_with_which_code(tmp_path, monkeypatch):
     runs = runs_of(seeds=1)
     record = store.Record(tmp_path / "seed-0" / "record.jsonl")

@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from discover_rl import report, store
-from discover_rl.report import comparisons, data, summary, tables, writing
+from discover_rl.report import comparisons, data, style, summary, tables, writing
 from discover_rl.stats import Interval
 from tests.records import declare, fill, put
 
@@ -165,7 +165,9 @@ def test_without_published_scores_there_is_nothing_to_tell_apart(tmp_path):
 # What is left behind
 
 
-def test_a_report_leaves_what_it_wrote_and_what_is_not_a_reports(tmp_path):
+def test_a_report_leaves_what_it_wrote_and_what_is_not_a_reports(tmp_path, monkeypatch):
+    # What is in figures does not matter here, and takes long.
+    monkeypatch.setattr(style, "rendered", lambda drawn: dict.fromkeys(style.FORMATS, b""))
     grid = TWO | {"task": ["Hopper-v5", "Swimmer-v5"], "env.reward_delay": [1, 5]}
     larger = declare(grid, seeds=5)
     fill(tmp_path, larger)

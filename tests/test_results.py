@@ -99,6 +99,7 @@ def test_what_is_trained_again_is_compared(reproduce, capsys):
     assert not reproduce.compared({}, {})
 
 
+@pytest.mark.slow
 def test_the_beginning_of_runs_is_trained_and_no_more(reproduce, tmp_path, monkeypatch):
     text = (STUDIES["ppo-hopper"]).read_text()
     text = text.replace("1_000_000", "4_000").replace("20_000", "500").replace("= 10\n", "= 2\n")

@@ -224,6 +224,7 @@ def follow(online, target, tau=RATES["tau"]):
     ]
 
 
+@pytest.mark.slow
 def test_hard_targets_follow_every_so_many_updates():
     settings = {"tau": 1.0, "target_period": 3, "updates": 2, "warmup": 0}
     algorithm, state = learner(**settings)

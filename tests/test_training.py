@@ -65,7 +65,7 @@ def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
         pytest.param("ppo", "none", {"horizon": 200}, marks=pytest.mark.slow),
         pytest.param("a2c", "ou", {"env.count": 2}, marks=pytest.mark.slow),
         # Keys to recall, beliefs, a copy of the actor, weights that wander.
-        ("ppo", "psne", {"env.count": 2}),
+        pytest.param("ppo", "psne", {"env.count": 2}, marks=pytest.mark.slow),
         pytest.param("a2c", "noisynet", {}, marks=pytest.mark.slow),
         pytest.param("ppo", "coherent", {"env.count": 2}, marks=pytest.mark.slow),
         pytest.param("ddpg", "psne", {}, marks=pytest.mark.slow),
@@ -86,6 +86,7 @@ def test_checkpoints_change_nothing(whole, tmp_path):
     assert_same_files(whole, tmp_path)
 
 
+@pytest.mark.slow
 def test_more_seeds_later_only_add(whole, tmp_path):
     training.train(runs_of(seeds=[0, 1]), tmp_path)
     records = training.train(runs_of(seeds=3), tmp_path)
