@@ -105,17 +105,15 @@ class Cohort:
         envs = len(self.lanes.obs)
         for env in range(envs):
             self.lanes.begin(env)
-        obs = self.lanes.obs.copy()  # the device may still be reading when a step writes
-        self.state = self.agent.enter(state, obs, np.ones(envs, bool), np.int32(0))
+        self.state = self._entered(state, np.ones(envs, bool))
 
     def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
         fresh = np.zeros(len(self.lanes.obs), bool)
         for lane, (running, record) in enumerate(zip(episodes, self.records, strict=True)):
-            if not running:
-                self.alive[lane] = False
-                continue
-            record.cut(self.step)
-            if record.failure:  # by its evaluation, after the checkpoint of the same step
+            if running:
+                record.cut(self.step)
+            # It may have failed by its evaluation, after the checkpoint of the same step.
+            if not running or record.failure:
                 self.alive[lane] = False
                 continue
             first = lane * self.lanes.count
@@ -125,10 +123,12 @@ class Cohort:
             if fresh[first : first + len(running)].any() and lost not in record.lines:
                 sentence = "the environment could not be restored exactly"
                 self._note(lane, "episode_lost", self.step, sentence)
-        if fresh.any():
-            obs = self.lanes.obs.copy()
-            state = self.agent.enter(state, obs, fresh, np.int32(self.step))
-        self.state = state
+        self.state = self._entered(state, fresh) if fresh.any() else state
+
+    def _entered(self, state: Any, fresh: np.ndarray) -> Any:
+        """The state once episodes have begun in the environments that are `fresh`."""
+        obs = self.lanes.obs.copy()  # the device may still be reading when a step writes
+        return self.agent.enter(state, obs, fresh, np.int32(self.step))
 
     def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
         """Train to the end, or until asked to stop."""

@@ -55,7 +55,7 @@ def test_what_is_said_names_the_steps(study, tmp_path):
 
 @pytest.mark.parametrize("until", [-5, 0, 1100, 2000])
 def test_there_must_be_such_steps(study, tmp_path, until):
-    with pytest.raises(UserError, match=r"runs have 1,100 steps"):
+    with pytest.raises(UserError, match="between 1 and 1,099"):
         data.load(study, tmp_path, until)
 
 

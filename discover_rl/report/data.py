@@ -77,7 +77,12 @@ class Results:
     steps: np.ndarray  # (points,) at which any run was evaluated
     scores: np.ndarray  # (runs, points) mean return of each evaluation; NaN where there is none
     episodes: Sequence[int] = ()  # of an evaluation; several only where runs differ
-    part: bool = False  # the first steps of runs that are longer
+    whole: int = 0  # the steps of its runs, where these are looked at in part
+
+    @property
+    def part(self) -> bool:
+        """Whether these are the first steps of runs that are longer."""
+        return self.cell.steps < self.whole
 
     @cached_property
     def done(self) -> np.ndarray:
@@ -143,7 +148,11 @@ class Data:
 
     study: Study
     cells: Sequence[Results]
-    whole: int = 0  # the steps of its runs, where these are looked at in part
+
+    @property
+    def whole(self) -> int:
+        """The steps of its longest runs, where these are looked at in part; else 0."""
+        return max(it.whole for it in self.cells)
 
     @property
     def runs(self) -> list[RunInfo]:
@@ -177,17 +186,13 @@ class Data:
 def load(study: Study, out: Path, until: int | None = None) -> Data:
     """All there is of a study in its folder; nothing of it has to be there."""
     standings = iter(progress.standings(study, out))
+    found = [_results(cell, out, standings, until) for cell in study.cells]
     if until is None:
-        return Data(study, [_results(cell, out, standings) for cell in study.cells])
-    whole = max(cell.steps for cell in study.cells)
-    if not 0 < until < whole:
-        raise UserError(
-            f"--until is {until:,}; runs have {whole:,} steps, so let it be below that."
-        )
-    cells = [replace(cell, steps=min(cell.steps, until)) for cell in study.cells]
-    shorter = [now.steps < was.steps for now, was in zip(cells, study.cells, strict=True)]
-    found = [_results(cell, out, standings, it) for cell, it in zip(cells, shorter, strict=True)]
-    return Data(replace(study, steps=until, cells=cells), found, whole)
+        return Data(study, found)
+    most = max(cell.steps for cell in study.cells) - 1
+    if not 1 <= until <= most:
+        raise UserError(f"--until is {until:,}; let it be between 1 and {most:,}.")
+    return Data(replace(study, steps=until, cells=[it.cell for it in found]), found)
 
 
 def thinned(
@@ -199,7 +204,9 @@ def thinned(
     return steps[keep], curves[:, keep]
 
 
-def _results(cell: Cell, out: Path, standings: Any, part: bool = False) -> Results:
+def _results(cell: Cell, out: Path, standings: Any, until: int | None) -> Results:
+    whole = 0 if until is None else cell.steps
+    cell = cell if until is None else replace(cell, steps=min(cell.steps, until))
     runs, found, episodes = [], [], set()
     for seed, name in zip(cell.seeds, cell.names, strict=True):
         record, standing = Record(store.record_of(out, name)), next(standings)
@@ -211,14 +218,15 @@ def _results(cell: Cell, out: Path, standings: Any, part: bool = False) -> Resul
         episodes |= {len(it["returns"]) for it in evaluations}
         # A run may have gone on since its standing was read; it counts as done if we have its end.
         state = "done" if reached else standing.state
-        reason = "" if reached else record.glance.reason or standing.reason * (state == "failed")
-        seen = max(standing.step, *found[-1], 0)  # what was evaluated may be past what is safe
-        seen = min(seen, cell.steps)
+        failed = record.glance.reason or (standing.reason if state == "failed" else "")
+        reason = "" if reached else failed
+        # What was evaluated may be past what is safe.
+        seen = min(max(standing.step, *found[-1], 0), cell.steps)
         runs.append(RunInfo(name, seed, state, seen, reason, record.header))
     steps = sorted(set().union(*found))
     scores = np.array([[run.get(step, np.nan) for step in steps] for run in found], float)
     scores = scores.reshape(len(runs), len(steps))
-    return Results(cell, runs, np.array(steps, int), scores, sorted(episodes), part)
+    return Results(cell, runs, np.array(steps, int), scores, sorted(episodes), whole)
 
 
 def _smooth(scores: np.ndarray, window: int) -> np.ndarray:

@@ -50,9 +50,6 @@ def main() -> None:
                 axes.axhline(1, color="black", linewidth=0.8, linestyle="--")
                 axes.set_yscale("log")
             print(f"{title}: median {middle[0]:.2f} at first, {middle[-10:].mean():.2f} at last")
-            above = (told[name] > 1).mean()
-            if name == "ratio":
-                print(f"above 1 in {100 * above:.0f} % of {told[name].size} reports")
         drawn.suptitle(
             f"{study.name}, {arm}: {len(runs)} runs, median and quartiles",
             fontsize=8,
@@ -60,6 +57,24 @@ def main() -> None:
         )
         content = style.rendered(drawn)["png"]
     (HERE / f"{study.name}-explorer.png").write_bytes(content)
+    say(told, steps)
+
+
+def say(told: dict[str, np.ndarray], steps: np.ndarray) -> None:
+    """How the ratio fares in runs whose directions vary over states and in those where not."""
+    settled, late = steps >= 100_000, steps >= 300_000
+    constant = (told["direction_spread"][:, settled] < 0.01).all(axis=1)
+    for name, rows in {"constant": constant, "varying": ~constant}.items():
+        print(f"{name} from 100,000 steps on: {rows.sum()} of {len(rows)} runs")
+        if rows.any():
+            ratio = told["ratio"][rows]
+            print(f"  ratio, median of runs, at {steps[1]:,} steps: {np.median(ratio[:, 1]):.2f}")
+            print(f"  from 300,000 on: {np.median(ratio[:, late], axis=0).mean():.2f}")
+            print(f"  of each run: {np.sort(ratio[:, late].mean(axis=1)).round(2).tolist()}")
+            print(f"  above 1 in {100 * (ratio[:, late] > 1).mean():.0f} % of reports")
+    print(
+        f"above 1 in {100 * (told['ratio'] > 1).mean():.0f} % of all {told['ratio'].size} reports"
+    )
 
 
 if __name__ == "__main__":
