@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from discover_rl import machine, store, studies
+from discover_rl import machine, store, studies, tasks
 from discover_rl.observers import Droppable, Observer
 from discover_rl.store import Taken
 from discover_rl.studies import campaign, plan, progress
@@ -106,6 +106,19 @@ def test_cohorts_are_no_larger_than_memory_and_there_is_one_for_each_core(small,
     monkeypatch.setattr(machine, "memory", lambda: int(4 * 1.5 * plan.lane_bytes(runs[0])))
     assert [len(it) for it in plan.divided(runs)] == [1] * 10
     assert sorted(it.seed for part in plan.divided(runs) for it in part) == [*range(10)]
+
+
+def test_a_task_that_cannot_be_made_yet_is_divided_like_any_other(small, monkeypatch):
+    """The division is kept: when what it needs is installed, it must not train lane by lane."""
+    small.write_text(SMALL.replace("seeds = 2", "seeds = 10"))
+    runs = studies.load(str(small)).runs
+    expected = plan.divided(runs)
+
+    def unmakeable(task):
+        raise tasks.Unmakeable(f"{task} needs a module that is not installed.")
+
+    monkeypatch.setattr(tasks, "make", unmakeable)
+    assert plan.divided(runs) == expected and len(expected[0]) == 5
 
 
 # What is done, and what is not

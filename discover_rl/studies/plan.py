@@ -107,8 +107,8 @@ def divided(runs: Sequence[Run]) -> list[list[Run]]:
             there = machine.gpu_memory() if place == "gpu" else machine.memory() / machine.cores()
             try:
                 fitting[kind] = int(MEMORY_SHARE * there / lane_bytes(lanes[0]))
-            except Unmakeable:  # it will be told when it is tried
-                fitting[kind] = 1
+            except Unmakeable:  # told when it is tried; once it can be made, it is to be fast
+                fitting[kind] = LANES[place]
         shares = math.ceil(len(lanes) / max(1, min(LANES[place], fitting[kind])))
         if place == "cpu":
             shares = max(shares, math.ceil(machine.cores() / len(groups)))
