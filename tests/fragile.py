@@ -1,6 +1,9 @@
 """Tasks that break, by `tests.fragile:ID`; a study's workers import this."""
 
+import json
 import multiprocessing
+import os
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -35,5 +38,15 @@ class Homebound(Fragile):
             raise ValueError("no licence away from home")
 
 
+class Seated(Fragile):
+    """Writes down, in the folder that SEATS names, on which cores its process runs."""
+
+    def reset(self, *, seed=None, options=None):
+        cores = sorted(os.sched_getaffinity(0))
+        (Path(os.environ["SEATS"]) / str(os.getpid())).write_text(json.dumps(cores))
+        return super().reset(seed=seed, options=options)
+
+
 gymnasium.register("Fragile-v0", entry_point=Fragile)
 gymnasium.register("Homebound-v0", entry_point=Homebound)
+gymnasium.register("Seated-v0", entry_point=Seated)

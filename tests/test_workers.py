@@ -1,5 +1,6 @@
 """Several processes: the same runs as in one, whatever happens to any of them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from discover_rl import checkpoint, config, machine, store, training
 from discover_rl.engines import local
+from discover_rl.jobs import Job
 from discover_rl.observers import Observer
 from discover_rl.types import Stopped, UserError
 from tests.trainings import assert_same_files
@@ -217,3 +219,38 @@ def test_an_orphan_writes_nothing_beside_who_goes_on(tmp_path):
     for path in tmp_path.glob("seed-*/record.jsonl"):
         steps = [line["step"] for line in store.Record(path).lines[1:]]
         assert steps == [0, 512]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no such thing")
+def test_parts_of_the_cores_are_disjoint_and_make_up_all():
+    every = os.sched_getaffinity(0)
+    parts = []
+    try:
+        for part in range(len(every)):
+            machine.keep_to(part, len(every))
+            parts.append(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, every)
+        machine.keep_to(0, len(every) + 1)  # there is no such part: all stay
+        parts.append(os.sched_getaffinity(0))
+    finally:
+        os.sched_setaffinity(0, every)
+    assert sorted(core for part in parts[:-1] for core in part) == sorted(every)
+    assert parts[-1] == every
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(machine.cores() < 2, reason="one core cannot be divided")
+def test_those_who_share_a_gpu_have_cores_of_their_own(tmp_path, monkeypatch):
+    """Three cohorts at two seats: the third takes the one that is free first."""
+    monkeypatch.setenv("SEATS", str(tmp_path))
+    small = {"hidden": (8,), "warmup": 20, "eval.every": 60, "eval.episodes": 1}
+    runs = config.resolve("tests.fragile:Seated-v0", "td3", "none", 60, (0, 2, 3), small)
+    jobs = [Job([run], tmp_path / "out", tmp_path / f"desk-{run.seed}", "gpu") for run in runs]
+    outcomes = local.run(jobs, lambda *_: None, lambda: False, places={"cpu": 2, "gpu": 2})
+    assert outcomes == [None] * 3
+    seats = [set(json.loads(path.read_text())) for path in tmp_path.iterdir() if path.is_file()]
+    assert len(seats) == 3
+    different = {frozenset(seat) for seat in seats}
+    assert len(different) == 2
+    assert frozenset.union(*different) == os.sched_getaffinity(0)
+    assert not frozenset.intersection(*different)

@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import jax
 
 from discover_rl import jobs as desks
-from discover_rl import programs
+from discover_rl import machine, programs
 from discover_rl.config import Run
 from discover_rl.engines import Hear, Outcome
 from discover_rl.jobs import Job
@@ -44,7 +43,8 @@ def run(
     spawn = multiprocessing.get_context("spawn")
     stop, waiting = spawn.Event(), list(range(len(jobs)))
     outcomes: list[Outcome] = [None] * len(jobs)
-    working: dict[Connection, tuple[int, Any]] = {}
+    working: dict[Connection, tuple[int, int, Any]] = {}  # a job's number, its seat, its process
+    free = {place: set(range(most)) for place, most in places.items()}
     try:
         while waiting or working:
             if stopping() or (halt and any(outcomes)):
@@ -52,28 +52,30 @@ def run(
                 for number in waiting:
                     outcomes[number] = Stopped(jobs[number].step)
                 waiting.clear()
-            busy = Counter(jobs[number].place for number, _ in working.values())
             for number in [*waiting]:
                 place = jobs[number].place
-                if busy[place] >= places[place]:
+                if not free[place]:
                     continue
                 waiting.remove(number)
-                busy[place] += 1
+                seat = min(free[place])
+                free[place].remove(seat)
                 mine, theirs = spawn.Pipe(duplex=False)
-                told = jobs[number], checkpoint_seconds, patience, os.getpid()
+                share = (seat, places[place])
+                told = jobs[number], share, checkpoint_seconds, patience, os.getpid()
                 process = spawn.Process(target=_work, args=(theirs, stop, *told), daemon=True)
                 with _undisturbed(), _environment(ALONE_FROM_START if place == "cpu" else {}):
                     process.start()
                 theirs.close()
-                working[mine] = number, process
+                working[mine] = number, seat, process
             for pipe in wait(list(working), timeout=0.1):
                 assert isinstance(pipe, Connection)
-                number, process = working[pipe]
+                number, seat, process = working[pipe]
                 try:
                     event, *details = pipe.recv()
                 except (EOFError, OSError):  # an OSError if it was killed while it told
                     process.join()
                     del working[pipe]
+                    free[jobs[number].place].add(seat)
                     if process.exitcode and outcomes[number] is None:
                         outcomes[number] = ChildProcessError(_obituary(process.exitcode))
                     hear(number, "ended", (outcomes[number],))
@@ -83,7 +85,7 @@ def run(
                 else:
                     hear(number, event, tuple(details))
     finally:
-        for _, process in working.values():
+        for *_, process in working.values():
             process.kill()
             process.join()
     return outcomes
@@ -151,7 +153,13 @@ def told(error: Exception) -> Exception:
 
 
 def _work(
-    pipe: Connection, stop: Any, job: Job, checkpoint_seconds: float, patience: float, parent: int
+    pipe: Connection,
+    stop: Any,
+    job: Job,
+    share: tuple[int, int],
+    checkpoint_seconds: float,
+    patience: float,
+    parent: int,
 ) -> None:
     def stopping() -> bool:
         if os.getppid() != parent:  # it was killed; whoever goes on must not find us writing
@@ -164,15 +172,15 @@ def _work(
         except BrokenPipeError:  # nobody listens any more
             os._exit(1)
 
-    settle(job.place)
+    settle(job.place, share)
     try:
         desks.do(job, Messenger(tell), stopping, checkpoint_seconds, patience)
     except Exception as error:
         tell("raised", told(error))
 
 
-def settle(place: str) -> None:
-    """Take a place, before anything is computed."""
+def settle(place: str, share: tuple[int, int] = (0, 1)) -> None:
+    """Take a place, before anything is computed; it is the i-th of n."""
     if place == "cpu":
         # Several processes cannot share a GPU's memory unasked, and would gain nothing by it. Each
         # has one thread, however many there are: how many multiply a matrix shows in its last bits.
@@ -180,5 +188,7 @@ def settle(place: str) -> None:
         flags = os.environ.get("XLA_FLAGS", "")
         os.environ |= ALONE | {"XLA_FLAGS": f"{flags} {ALONE['XLA_FLAGS']}"}
     else:
+        # Those who share a GPU share its memory; each steps its environments on cores of its own.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        machine.keep_to(*share)
     programs.keep()
