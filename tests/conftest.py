@@ -22,6 +22,7 @@ os.environ.setdefault(
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items):
     """What shares programs goes to the same worker: the tests of a file, or of a cell of laws; not
     those that drop theirs."""

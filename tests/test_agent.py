@@ -30,11 +30,12 @@ def test_what_repeats_is_found(updates, parts):
     assert sum((pattern * times for pattern, times in parts), ()) == updates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "settings"),
     [
         ("sac", {"updates": 2}),
-        pytest.param("td3", {"updates": 4, "delay": 2}, marks=pytest.mark.slow),
+        ("td3", {"updates": 4, "delay": 2}),
     ],
 )
 def test_a_loop_of_updates_is_one_after_the_other(monkeypatch, algorithm, settings):

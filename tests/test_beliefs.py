@@ -103,8 +103,8 @@ def told(lesson: Lesson, env: int) -> tuple:
 SLOW = pytest.mark.slow
 CASES = [
     ("ppo", 1, True, (), {}),
-    ("ppo", 2, True, (10, 50), {40: [1], 64: [2]}),
-    ("ppo", 2, False, (10,), {}),
+    pytest.param("ppo", 2, True, (10, 50), {40: [1], 64: [2]}, marks=SLOW),
+    pytest.param("ppo", 2, False, (10,), {}, marks=SLOW),
     pytest.param("ppo", 1, True, (7, 23), {16: [0], 32: [1], 40: [0, 1]}, marks=SLOW),
     pytest.param("ppo", 1, False, (7,), {16: [0], 25: [1]}, marks=SLOW),
     pytest.param("ppo", 3, True, (30,), {48: [1, 4], 60: [0], 96: [2, 5]}, marks=SLOW),

@@ -263,6 +263,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_the_same_command_then_completes(finished, tmp_path):
     """The disk fills while the first checkpoint is written, and later has room again."""
     out, reference = tmp_path / "out", files(finished)

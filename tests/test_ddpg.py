@@ -156,6 +156,7 @@ def test_moments_stay_exact_over_a_million_observations_that_drift():
     np.testing.assert_allclose(moments.variance, exact.var(0), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_every_observation_that_is_acted_upon_counts_once():
     agent = cells.build("ddpg", "none")
     seeds = [3, 4]

@@ -62,7 +62,7 @@ def test_every_command_resolves(page):
             assert tuning.plan(*request, ranges, settings, lanes), command
 
 
-@pytest.mark.parametrize("algorithm", ["td3", "ppo"])
+@pytest.mark.parametrize("algorithm", ["td3", pytest.param("ppo", marks=pytest.mark.slow)])
 def test_the_example_strategy_works(algorithm, monkeypatch):
     module = types.ModuleType("discover_rl.strategies.uniform")
     monkeypatch.setitem(sys.modules, module.__name__, module)

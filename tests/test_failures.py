@@ -46,6 +46,7 @@ class Leaky(gymnasium.Env):
 gymnasium.register("Leaky-v0", entry_point=Leaky)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_restored_starts_a_new_episode_and_says_so(tmp_path):
     runs = runs_of("Leaky-v0", 120, seeds=1)
     step = stop_at(80, runs, tmp_path)
@@ -98,6 +99,7 @@ class Sour(gymnasium.Env):
 gymnasium.register("Sour-v0", entry_point=Sour)
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_is_not_finite_stops_its_lane_alone(tmp_path):
     records = training.train(runs_of("Sour-v0", 60), tmp_path)
     failure = {"step": 0, "event": "diverged", "quantity": "evaluation"}
@@ -105,6 +107,7 @@ def test_an_evaluation_that_is_not_finite_stops_its_lane_alone(tmp_path):
     assert records["seed-1"].done
 
 
+@pytest.mark.slow
 def test_a_lane_that_its_evaluation_stopped_stays_so_when_all_go_on(tmp_path):
     """Its checkpoint is of the same step and older."""
 
@@ -143,7 +146,7 @@ class Torn(gymnasium.Env):
 gymnasium.register("Torn-v0", entry_point=Torn)
 
 
-@pytest.mark.parametrize("algorithm", ["td3", "ppo"])
+@pytest.mark.parametrize("algorithm", [pytest.param("td3", marks=pytest.mark.slow), "ppo"])
 def test_a_start_that_is_not_finite_stops_its_lane_where_it_is_seen(tmp_path, algorithm):
     records = training.train(runs_of("Torn-v0", 100, algorithm=algorithm), tmp_path)
     failure = {"step": 20, "event": "diverged", "quantity": "observation"}
@@ -192,10 +195,8 @@ def test_a_folder_is_for_runs_of_one_kind(whole):
             training.train(other, whole)
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "rate"),
-    [pytest.param("td3", "critic_lr", marks=pytest.mark.slow), ("ppo", "actor_lr")],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "rate"), [("td3", "critic_lr"), ("ppo", "actor_lr")])
 def test_a_diverged_lane_stays_out_when_the_others_are_resumed(tmp_path, algorithm, rate):
     runs = runs_of(seeds=1, algorithm=algorithm, **{rate: [3e-4, 1e30]})
     training.train(runs, tmp_path / "whole")

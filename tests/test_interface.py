@@ -141,6 +141,7 @@ def test_turns_between_updates_and_an_ear_for_rewards():
     assert after.critic_optimiser[0].count.tolist() == [1]
 
 
+@pytest.mark.slow
 def test_a_schedule_of_its_own():
     """Ten quiet steps, then three updates on the newest ten transitions."""
     burst = (Update(actor=False, recent=10), Update(actor=False, recent=10), Update(recent=10))

@@ -212,7 +212,8 @@ def test_every_evaluation_starts_from_the_same_states():
     evaluator.close()
 
 
-@pytest.mark.parametrize("algorithm", [pytest.param("td3", marks=pytest.mark.slow), "ppo"])
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["td3", "ppo"])
 def test_a_run_that_is_stopped_goes_on_exactly(tmp_path, algorithm):
     settings = {"env.engine": "envpool"}
     asked = {"task": "Hopper-v5", "algorithm": algorithm, "steps": 130, **settings}

@@ -54,7 +54,7 @@ def judged_of(agent, mine):
     ("strategy", "lasts", "count"),
     [
         ("psne", "episode", 1),
-        ("noisynet", "rollout", 2),
+        pytest.param("noisynet", "rollout", 2, marks=pytest.mark.slow),
         pytest.param("psne", "rollout", 2, marks=pytest.mark.slow),
         pytest.param("noisynet", "episode", 1, marks=pytest.mark.slow),
     ],
@@ -210,7 +210,10 @@ def test_without_noise_it_is_the_bare_algorithm(strategy, algorithm):
     cells.assert_close(*(outcome[1:] for outcome in outcomes), 2e-5)
 
 
-@pytest.mark.parametrize(("algorithm", "interval", "apart"), [("ppo", 2, 1), ("a2c", 3, 3)])
+@pytest.mark.parametrize(
+    ("algorithm", "interval", "apart"),
+    [("ppo", 2, 1), pytest.param("a2c", 3, 3, marks=pytest.mark.slow)],
+)
 def test_sigma_adapts_once_a_rollout_but_no_sooner_than_its_interval(algorithm, interval, apart):
     settings = {"strategy_interval": interval, "strategy_threshold": 1e9}
     settings["minibatches"] = 2 if algorithm == "ppo" else 1

@@ -206,6 +206,7 @@ def test_an_interval_that_is_a_point_is_none():
     assert summary.chance(Interval(0.5, 0.25, 0.75)) == "50 % [25, 75]"
 
 
+@pytest.mark.slow
 def test_tasks_whose_files_would_be_the_same_keep_their_own(tmp_path):
     study = declare(TWO | {"task": ["My Task-v0", "My-Task-v0"]})
     fill(tmp_path, study)

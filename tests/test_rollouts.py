@@ -291,7 +291,13 @@ def test_an_action_that_is_not_finite_is_named_and_sent_to_no_environment_of_its
         np.testing.assert_array_equal(mine[0], theirs[0])
 
 
-@pytest.mark.parametrize("strategy", ["gaussian", "discover", "coherent", "psne"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "discover",
+        *(pytest.param(it, marks=pytest.mark.slow) for it in ("gaussian", "coherent", "psne")),
+    ],
+)
 def test_lanes_act_together_as_they_do_alone(strategy):
     """To the bit, and whatever their number; memories begin anew on the way."""
     agent, state, lanes = begun(strategy, 2)

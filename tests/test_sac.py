@@ -123,6 +123,7 @@ def test_temperature_rises_where_entropy_is_short_and_falls_where_it_is_not():
         assert (float(sac.temperature(after)) > 0.2) is risen
 
 
+@pytest.mark.slow
 def test_a_fixed_temperature_stays():
     algorithm, state = learner(temperature=0.3, learn_temperature=False)
     after, _ = cells.learner(algorithm)(state, cells.batch(), random.key(0), True)
@@ -131,7 +132,7 @@ def test_a_fixed_temperature_stays():
     assert float(report["temperature"]) == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.3])
+@pytest.mark.parametrize("lam", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
 def test_updates_equal_numpy(lam):
     """Ordinary SAC, and with DISCOVER: shift on a′, entropy of the bare sample."""
     hyper = discover.Hyper(lam=lam)

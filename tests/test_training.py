@@ -42,7 +42,9 @@ def test_done_is_done(whole, tmp_path):
     assert {name: (whole / name).stat().st_mtime_ns for name in before} == before
 
 
-@pytest.mark.parametrize("stops", [(0, 0, 41), (25, 120), (230,)])
+@pytest.mark.parametrize(
+    "stops", [(0, 0, 41), *(pytest.param(it, marks=pytest.mark.slow) for it in ((25, 120), (230,)))]
+)
 def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
     """Stopped while evaluating, in warm-up, when learning starts, before an evaluation, late."""
     for step in stops:

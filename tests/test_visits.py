@@ -103,6 +103,7 @@ def test_it_has_every_transition_in_order(kept):
     np.testing.assert_allclose(there["reward"], -cost, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_parts_are_the_whole(monkeypatch):
     """In chunks, of a ring that has gone round, against one batch of all of them."""
     monkeypatch.setattr(visits, "PART", 16)

@@ -61,6 +61,7 @@ class Deafening(Observer):
         return self.step >= self.enough
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does_and_one_observer_hears_it_all(whole, tmp_path):
     listener = Deafening(10**9)
     records = training.train(runs_of(), tmp_path, listener, processes=2)
