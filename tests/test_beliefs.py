@@ -135,6 +135,7 @@ def test_beliefs_are_those_of_a_filter_over_all_that_happened(
             cells.assert_close(lane_of(lane_of(state, lane).belief, env), belief, 2e-4)
 
 
+@pytest.mark.slow
 def test_what_was_known_before_a_rollout_makes_a_difference(monkeypatch):
     """So the test above would show it if it were forgotten, or another environment's."""
     agent, hypers, log_prob = agent_of("ppo", 2, True)

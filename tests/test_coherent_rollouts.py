@@ -277,6 +277,7 @@ def test_every_piece_is_dealt_once_an_epoch_with_its_belief():
     assert np.abs(np.asarray(alone) - np.asarray(judged.log_prob)).max() > 0.1
 
 
+@pytest.mark.slow
 def test_learning_moves_s_and_hands_on_the_belief():
     strategy, algorithm, state = wed(sigma=0.5, beta=0.1)
     belief = jax.tree.map(lambda leaf: jnp.stack([leaf]), strategy.belief)

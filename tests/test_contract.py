@@ -34,12 +34,10 @@ def outcome(algorithm: str, strategy: str, **settings):
 
 # TD3's own smoothing gives way to DISCOVER's, however short its directions: see test_discover.py.
 # NoisyNet and PSNE on-policy are in test_recalled.py.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "strategy", "quiet"),
-    [
-        pytest.param(*cell, marks=[pytest.mark.slow] if i else [], id="-".join(cell[:2]))
-        for i, cell in enumerate(CELLS)
-    ],
+    [pytest.param(*cell, id="-".join(cell[:2])) for cell in CELLS],
 )
 def test_without_noise_it_is_the_algorithm_by_itself(algorithm, strategy, quiet):
     bare = {name: value for name, value in quiet.items() if not name.startswith("strategy_")}

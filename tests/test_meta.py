@@ -179,6 +179,7 @@ def students(state):
     return {name: getattr(state.learner, name) for name in core.LEARNED}
 
 
+@pytest.mark.slow
 def test_the_teacher_acts_in_its_phase_alone(clone):
     _, states = clone
     for step in range(WARMUP, 18):
@@ -198,6 +199,7 @@ ANY = dict.fromkeys((4, 5, 11, 12), meta.MEASURE) | {9: meta.TRIAL, 10: meta.TRI
 ANY |= {16: meta.TRIAL, 17: meta.TRIAL}
 
 
+@pytest.mark.slow
 def test_every_step_goes_to_the_replay_and_the_teachers_to_the_lesson(clone):
     _, states = clone
     for step in range(1, 19):
@@ -248,6 +250,7 @@ def test_what_is_kept_persists():
     cells.assert_same(shown, trying.learner.actor["net"])
 
 
+@pytest.mark.slow
 def test_evaluation_is_of_the_student_whoever_acts(clone):
     agent, states = clone
     for step in range(1, 18):
@@ -272,6 +275,7 @@ def test_the_teachers_random_numbers_do_not_reach_the_student():
         assert np.array_equal(outcomes[0][1], outcomes[1][1]) == same
 
 
+@pytest.mark.slow
 def test_its_rewards_are_reported(clone):
     agent, states = clone
     told = jax.device_get(agent.report(states[12], np.int32(12)))

@@ -69,6 +69,7 @@ def test_everyone_hears_everything_in_order():
     assert heard == [(number, name, ("a", name)) for name in names for number in (0, 1)]
 
 
+@pytest.mark.slow
 def test_one_or_several_and_none_is_the_terminal(tmp_path, capfd):
     class Count(Observer):
         evaluations = 0

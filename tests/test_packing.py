@@ -53,14 +53,15 @@ def advanced(agent, hypers, steps: int = 25):
     return jax.device_get(state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "strategy"),
     [
         ("td3", "discover"),
-        pytest.param("ddpg", "meta", marks=pytest.mark.slow),
-        pytest.param("ddpg", "psne", marks=pytest.mark.slow),
-        pytest.param("td3", "noisynet", marks=pytest.mark.slow),
-        pytest.param("sac", "coherent", marks=pytest.mark.slow),
+        ("ddpg", "meta"),
+        ("ddpg", "psne"),
+        ("td3", "noisynet"),
+        ("sac", "coherent"),
     ],
 )
 def test_packed_early_or_late_the_run_is_the_same(small_is_less, monkeypatch, algorithm, strategy):

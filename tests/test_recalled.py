@@ -50,13 +50,14 @@ def judged_of(agent, mine):
     return judge, view, apart, judge.rollout(own, view, apart, None, mine.belief)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "lasts", "count"),
     [
         ("psne", "episode", 1),
-        pytest.param("noisynet", "rollout", 2, marks=pytest.mark.slow),
-        pytest.param("psne", "rollout", 2, marks=pytest.mark.slow),
-        pytest.param("noisynet", "episode", 1, marks=pytest.mark.slow),
+        ("noisynet", "rollout", 2),
+        ("psne", "rollout", 2),
+        ("noisynet", "episode", 1),
     ],
 )
 def test_log_probabilities_are_those_of_the_noise_that_acted(strategy, lasts, count, monkeypatch):

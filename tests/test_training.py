@@ -53,25 +53,23 @@ def test_a_stopped_run_goes_on_exactly(whole, tmp_path, stops):
     assert_same_files(whole, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "strategy", "settings"),
     [
         # Observations' statistics and a process with a memory; a temperature and rounds of updates.
-        pytest.param("ddpg", "ou", {}, marks=pytest.mark.slow),
-        pytest.param(
-            *("sac", "discover", {"train_every": 8, "updates": 8, "lr_decay": 1.0}),
-            marks=pytest.mark.slow,
-        ),
+        ("ddpg", "ou", {}),
+        ("sac", "discover", {"train_every": 8, "updates": 8, "lr_decay": 1.0}),
         # Half a rollout of several environments; one that is not full at the end; memories of each.
         ("ppo", "discover", {"env.count": 2}),
-        pytest.param("ppo", "none", {"horizon": 200}, marks=pytest.mark.slow),
-        pytest.param("a2c", "ou", {"env.count": 2}, marks=pytest.mark.slow),
+        ("ppo", "none", {"horizon": 200}),
+        ("a2c", "ou", {"env.count": 2}),
         # Keys to recall, beliefs, a copy of the actor, weights that wander.
-        pytest.param("ppo", "psne", {"env.count": 2}, marks=pytest.mark.slow),
-        pytest.param("a2c", "noisynet", {}, marks=pytest.mark.slow),
-        pytest.param("ppo", "coherent", {"env.count": 2}, marks=pytest.mark.slow),
-        pytest.param("ddpg", "psne", {}, marks=pytest.mark.slow),
-        pytest.param("sac", "coherent", {}, marks=pytest.mark.slow),
+        ("ppo", "psne", {"env.count": 2}),
+        ("a2c", "noisynet", {}),
+        ("ppo", "coherent", {"env.count": 2}),
+        ("ddpg", "psne", {}),
+        ("sac", "coherent", {}),
     ],
 )
 def test_whatever_learns_goes_on_exactly(tmp_path, algorithm, strategy, settings):

@@ -354,10 +354,12 @@ def whole(tmp_path_factory) -> tuple[Path, list[list[str]]]:
     return out, counting.cohorts
 
 
+@pytest.mark.slow
 def test_trials_of_a_batch_are_lanes_of_one_cohort(whole):
     assert whole[1] == [[f"trial-{i}/seed-1000" for i in pair] for pair in ((0, 1), (2, 3))]
 
 
+@pytest.mark.slow
 def test_runs_are_those_of_the_same_settings_by_hand(whole, tmp_path):
     out, _ = whole
     with (out / "trials.csv").open() as file:
@@ -374,6 +376,7 @@ def test_runs_are_those_of_the_same_settings_by_hand(whole, tmp_path):
         assert float(row["score"]) == pytest.approx(sum(returns) / 3)
 
 
+@pytest.mark.slow
 def test_stopped_in_a_batch_it_goes_on_exactly(whole, tmp_path, monkeypatch):
     patience = Patience(100)
     monkeypatch.setattr(agent, "CHUNK", 1)
