@@ -20,6 +20,8 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
+# Records name the commit; of files that are edited while tests run, they are to know nothing.
+os.environ["GIT_DIR"] = os.devnull
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups

@@ -1,5 +1,6 @@
 """The loop: the same again is the same, and stopping costs nothing."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,16 @@ def test_done_is_done(whole, tmp_path):
     before = {name: (whole / name).stat().st_mtime_ns for name in files(whole) if name != ".lock"}
     training.train(runs_of(), whole)
     assert {name: (whole / name).stat().st_mtime_ns for name in before} == before
+
+
+def test_the_commit_is_that_of_the_checkout(monkeypatch):
+    assert provenance.commit() is None  # as where there is none: see conftest.py
+    monkeypatch.delenv("GIT_DIR")
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=12"]
+    told = subprocess.run(command, capture_output=True, text=True)
+    if told.returncode:
+        pytest.skip("not a checkout")
+    assert provenance.commit.__wrapped__().removesuffix("-dirty") == told.stdout.strip()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -44,7 +45,9 @@ def run(
     stop, waiting = spawn.Event(), list(range(len(jobs)))
     outcomes: list[Outcome] = [None] * len(jobs)
     working: dict[Connection, tuple[int, int, Any]] = {}  # a job's number, its seat, its process
-    free = {place: set(range(most)) for place, most in places.items()}
+    asked = Counter(job.place for job in jobs)
+    seats = {place: min(most, asked[place]) for place, most in places.items()}
+    free = {place: set(range(most)) for place, most in seats.items()}
     try:
         while waiting or working:
             if stopping() or (halt and any(outcomes)):
@@ -60,7 +63,7 @@ def run(
                 seat = min(free[place])
                 free[place].remove(seat)
                 mine, theirs = spawn.Pipe(duplex=False)
-                share = (seat, places[place])
+                share = seat, seats[place]
                 told = jobs[number], share, checkpoint_seconds, patience, os.getpid()
                 process = spawn.Process(target=_work, args=(theirs, stop, *told), daemon=True)
                 with _undisturbed(), _environment(ALONE_FROM_START if place == "cpu" else {}):
