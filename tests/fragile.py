@@ -1,4 +1,4 @@
-"""Tasks that break, by `tests.fragile:ID`; a study's workers import this."""
+"""Tasks that break, or tell where they run, by `tests.fragile:ID`; workers import this."""
 
 import json
 import multiprocessing

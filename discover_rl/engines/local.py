@@ -183,7 +183,7 @@ def _work(
 
 
 def settle(place: str, share: tuple[int, int] = (0, 1)) -> None:
-    """Take a place, before anything is computed; it is the i-th of n."""
+    """Take a place, before anything is computed: by `share`, the i-th of n of its kind."""
     if place == "cpu":
         # Several processes cannot share a GPU's memory unasked, and would gain nothing by it. Each
         # has one thread, however many there are: how many multiply a matrix shows in its last bits.
