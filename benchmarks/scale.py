@@ -64,7 +64,7 @@ def measure(args: argparse.Namespace, task: str, lanes: int, replay: int) -> dic
     alive = np.ones(lanes, bool)
     state = agent.enter(state, envs.obs, alive, np.int32(0))
     compiling = time.perf_counter()
-    agent.prepare(state, WARMUP)
+    agent.prepare(state, envs, WARMUP)
     compiling = time.perf_counter() - compiling
     step = 0
 

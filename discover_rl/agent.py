@@ -12,6 +12,7 @@ step, stream) alone: there is no generator to carry along or to lose.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from discover_rl import replay
+from discover_rl.flight import Flight
 from discover_rl.interfaces import Algorithm
 from discover_rl.lane import Lane, State, wed
 from discover_rl.packing import as_before, looks, pack, pruned, unpack
@@ -30,6 +32,10 @@ from discover_rl.watch import WATCHED, Bad
 
 CHUNK = 16
 """Steps between two looks at the clock; of a GPU, which makes them faster, eight times as many."""
+FLIGHT = 512
+"""Steps of a flight at most."""
+CYCLE = 4
+"""Steps after which what is due repeats itself, at most; else there are no flights."""
 MANY = 100
 """Lanes from which on a GPU takes longer to learn than the host to start it."""
 
@@ -73,6 +79,9 @@ class Agent:
         report = jax.vmap(self.lane.report, in_axes=(0, None))
         self.report = jax.jit(precise(report, precision))
         self._learns = functools.cache(self._learning)
+        self._flight = functools.cache(
+            lambda lanes, cycle: Flight(self.lane, lanes, cycle, FLIGHT, precision)
+        )
         self._inserts = jax.jit(self._inserting, donate_argnums=0)
         changes = (0, 1) if self.algorithm.observes else 1
         self._meets = jax.jit(precise(self._meeting, precision), donate_argnums=changes)
@@ -99,13 +108,17 @@ class Agent:
         """What has a state's shapes; the arguments are those of `init`."""
         return jax.eval_shape(self.init, *begin)
 
-    def prepare(self, state: State, step: int) -> None:
+    def prepare(self, state: State, lanes: Any, step: int) -> None:
         """Compile what the next steps, and the first that learn, are going to need."""
-        lanes, size = len(state.seed), self.spec.observation_size
-        state = jax.eval_shape(self._packed, state)
-        bad = jax.ShapeDtypeStruct((lanes,), jnp.int32)
-        arrival = Arrival(state.action, jax.ShapeDtypeStruct((lanes, width(size)), jnp.int32))
         starts = max(step + 1, 2), max(step, self.warmup) + 1
+        if self.flies(lanes):
+            ways = {self.course(first - 1, first - 1 + FLIGHT)[0] for first in starts}
+            compile_all([self._flight(lanes, way).lower(state) for way in ways])
+            return
+        number, size = len(state.seed), self.spec.observation_size
+        state = jax.eval_shape(self._packed, state)
+        bad = jax.ShapeDtypeStruct((number,), jnp.int32)
+        arrival = Arrival(state.action, jax.ShapeDtypeStruct((number, width(size)), jnp.int32))
         due = {self.due(first + i) for first in starts for i in range(CHUNK)}
         lowered = [self._meets.lower(*self._meeting_place(state), bad, arrival.parcel)]
         lowered += [
@@ -121,6 +134,11 @@ class Agent:
         self, state: State, lanes: Any, alive: np.ndarray, step: int, until: int
     ) -> tuple[State, int, list[Bad]]:
         """Act and learn on, no further than `until`; the lanes that went bad on the way."""
+        if self.flies(lanes):
+            cycle, rounds = self.course(step, min(until, step + FLIGHT))
+            if rounds * len(cycle) >= CHUNK:
+                return self._flight(lanes, cycle)(state, alive, step, rounds)
+            until = min(until, step + CHUNK)
         alive, found = alive.copy(), []
         # Starting to learn takes the host some time. Where learning takes longer, it is best begun
         # as soon as the device is free; else, once the environments are busy.
@@ -141,6 +159,25 @@ class Agent:
                 found.append(Bad(lane, WATCHED[bad[lane]], upto))
                 alive[lane] = False
         return self._unpacked(self.settle(state, arrival)), until, found
+
+    def flies(self, lanes: Any) -> bool:
+        """Whether programs step these environments themselves. Not where a strategy listens: what
+        it hears comes before learning, not beside it."""
+        return self.packs and not self.listens and lanes.calls is not None
+
+    def course(self, step: int, until: int) -> tuple[tuple[Sequel, ...], int]:
+        """What is due on the way, as a cycle, and how many times round it leads furthest."""
+        steps = range(step + 1, until + 1)
+        uncut = itertools.takewhile(lambda upto: not self.strategy.cuts(upto), steps)
+        # While the first step is made, there is nothing to learn from.
+        due = [self.due(upto) if upto > 1 else () for upto in uncut]
+        found = []
+        for length in range(1, min(CYCLE, len(due)) + 1):
+            fits = [it == due[i % length] for i, it in enumerate(due)]
+            reach = fits.index(False) if False in fits else len(due)
+            found.append((reach // length * length, -length))
+        reach, length = max(found, default=(0, -1))
+        return tuple(due[:-length]), reach // -length
 
     def learn(self, state: State, arrival: Arrival | None, step: int) -> tuple[State, Array]:
         """Take in what has arrived and begin the updates that are due after `step` environment
@@ -214,7 +251,7 @@ class Agent:
         return jax.device_get(greedy(state.learner))
 
     def _learning(self, sequel: Sequel) -> Any:
-        each = jax.vmap(functools.partial(self.lane.learn, sequel), in_axes=(0,) * 6 + (None, None))
+        each = self.lane.learn_all(sequel)
 
         def learn(
             learner: Any, buffer: replay.Replay, memory: Any, seed: Array, *arrival: Any
@@ -234,8 +271,8 @@ class Agent:
 
     def _meeting(self, learner: Any, memory: Any, seed: Array, spoilt: Array, parcel: Array) -> Any:
         seen, _, step = unpacked(parcel, self.spec.observation_size)
-        each = jax.vmap(self.lane.meet, in_axes=(0, 0, 0, 0, 0, None, None))
         now = seen, step, jnp.any(seen.ended)
-        new, memory, action, reply = each(unpack(learner), memory, seed, spoilt, *now)
+        everyone = unpack(learner), memory, seed, spoilt
+        new, memory, action, reply = self.lane.meet_all(*everyone, *now)
         new = as_before(learner, new) if self.algorithm.observes else None
         return new, memory, action, sealed(reply)

@@ -142,7 +142,7 @@ class Cohort:
         try:
             if stopping():  # while programs are compiled nobody listens
                 raise Interrupted
-            self.agent.prepare(self.state, self.step)
+            self.agent.prepare(self.state, self.lanes, self.step)
             self._began, self._evaluating = time.monotonic(), 0.0
             saved = self._began
             while self.alive.any():

@@ -37,6 +37,8 @@ class Stage:
     """What lanes of environments are told, whoever steps them: `count` environments per lane, those
     of a lane one after the other in every array. A new episode follows an ended one at once."""
 
+    calls: Any = None  # for programs that step environments by themselves, where they can
+
     def __init__(
         self,
         task: str,

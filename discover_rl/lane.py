@@ -101,6 +101,15 @@ class Lane:
         bad = first_bad({"observation": observed, "reward": seen.reward}, bad)
         return learner, memory, action, Reply(action.executed, bad)
 
+    def learn_all(self, sequel: Sequel) -> Any:
+        """`learn` of many lanes, which share `new` and `step`."""
+        return jax.vmap(functools.partial(self.learn, sequel), in_axes=(0,) * 6 + (None, None))
+
+    @property
+    def meet_all(self) -> Any:
+        """`meet` of many lanes, which share `step` and `some_ended`."""
+        return jax.vmap(self.meet, in_axes=(0,) * 5 + (None, None))
+
     def _begin(self, learner: Any, memory: Any, fresh: Array | bool, keys: Any) -> Any:
         """The strategy's memory, begun anew where an episode is."""
         begun = self.algorithm.begin(learner, keys[Stream.BEGIN])

@@ -25,6 +25,9 @@ ALONE = {"NPROC": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 ALONE_FROM_START = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """The same for NumPy and for JAX's decompositions, which look when they are loaded."""
 
+FLIGHTS = "DISCOVER_RL_FLIGHTS"
+"""Set to 1, lets programs step environments: not by default, because no GPU has done it yet."""
+
 
 def cores() -> int:
     """How many this process may use."""
@@ -62,6 +65,11 @@ def device() -> str:
     lines = about.read_text().splitlines() if about.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def flies() -> bool:
+    """Whether programs on a GPU may step EnvPool's environments, see flight.py: if asked to."""
+    return os.environ.get(FLIGHTS) == "1"
 
 
 def engine(task: str, asked: str, environments: int) -> str:

@@ -10,13 +10,17 @@ holds for MuJoCo's tasks, and these are all that is taken.
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from discover_rl.calls import Calls
 from discover_rl.envs import Episode, Stage
-from discover_rl.machine import cores
+from discover_rl.flight import Flown
+from discover_rl.machine import cores, flies
 from discover_rl.tasks import spec_of
 from discover_rl.types import Seen, Spec, UserError
 
@@ -48,6 +52,8 @@ class Pool(Stage):
         self._owed, self._made = np.zeros(number), np.zeros(number, int)
         # What was done at every step, since before the oldest of the running episodes.
         self._log: list[np.ndarray] = []
+        # Where programs had episodes begin that `flown` has not told of yet.
+        self._renewed: deque[tuple[np.ndarray, np.ndarray]] = deque()
 
     def begin(self, env: int) -> None:
         """Start the next episode of an environment."""
@@ -78,6 +84,34 @@ class Pool(Stage):
         if len(envs) < len(self.obs):
             answer = [self._among_all(envs, part) for part in answer]
         return Seen(*answer, obs=self.obs.copy())
+
+    @cached_property
+    def calls(self) -> Calls | None:
+        """For programs to step the environments; delayed rewards are added up by the host."""
+        if self.reward_delay > 1 or not flies():
+            return None
+        return Calls(self.pool, self.spec, self._parts[1:])
+
+    def renew(self, ended: Any, obs: Any) -> np.ndarray:
+        """Begin the next episodes while a program waits; `flown` will tell what ended."""
+        raw, info = self.pool.reset(np.flatnonzero(ended).astype(np.int32))
+        self._renewed.append((info["env_id"], raw))
+        obs = np.array(obs)
+        obs[info["env_id"]] = raw.reshape(len(raw), -1)
+        return obs
+
+    def flown(self, flown: Flown, obs: np.ndarray, alive: np.ndarray) -> None:
+        """Take note of what a program has done here; now the environments are at `obs`."""
+        self._count()
+        envs = np.flatnonzero(alive)
+        mixed = self._mixed(flown.obs, flown.reward)
+        for row, (actions, ended) in enumerate(zip(flown.executed, flown.ended, strict=True)):
+            self._log.append(actions)
+            self._made[envs] += 1
+            self._digest[envs] = (self._digest[envs] ^ mixed[row, envs]) * MIX
+            if ended[envs].any():
+                self._started(*self._renewed.popleft())
+        self.obs[envs] = obs[envs]
 
     def episodes(self, lane: int) -> list[Episode]:
         """Those that are running in a lane's environments."""
@@ -122,7 +156,10 @@ class Pool(Stage):
     def _begin(self, envs: np.ndarray) -> None:
         self._count()
         raw, info = self.pool.reset(envs)
-        which = info["env_id"]
+        self._started(info["env_id"], raw)
+
+    def _started(self, which: np.ndarray, raw: np.ndarray) -> None:
+        """Episodes that start where `raw` says."""
         self._episode[which] += 1
         self._digest[which] = 0
         self._owed[which] = 0.0
@@ -174,9 +211,13 @@ class Pool(Stage):
 
     def _see(self, envs: np.ndarray, raw: np.ndarray, reward: np.ndarray) -> None:
         """All digests at once: one by one, they would take longer than the physics."""
-        seen = np.concatenate([raw.reshape(len(envs), -1), reward[:, None]], axis=1, dtype=float)
-        mixed = (seen.view(np.uint64) * self._weights).sum(axis=1, dtype=np.uint64)
+        mixed = self._mixed(raw.reshape(len(envs), -1), reward)
         self._digest[envs] = (self._digest[envs] ^ mixed) * MIX
+
+    def _mixed(self, raw: np.ndarray, reward: np.ndarray) -> np.ndarray:
+        """(…, observation), (…) → (…) what was seen, as one number."""
+        seen = np.concatenate([raw, reward[..., None]], axis=-1, dtype=float)
+        return (seen.view(np.uint64) * self._weights).sum(axis=-1, dtype=np.uint64)
 
     def _forget(self) -> None:
         """Drop what was done before the oldest of the running episodes, now and then."""

@@ -93,7 +93,7 @@ class RolloutAgent:
         """The state where it is wanted: on the host, to be written into."""
         return jax.tree.map(np.array, state)
 
-    def prepare(self, state: State, step: int) -> None:
+    def prepare(self, state: State, lanes: Any, step: int) -> None:
         """Nothing: there is one program that takes long, compiled when a rollout is full."""
 
     def enter(self, state: State, obs: np.ndarray, fresh: np.ndarray, step: int) -> State:

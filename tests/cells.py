@@ -98,6 +98,8 @@ def seen(seeds, step: int) -> Seen:
 class Answers:
     """Made-up environments that answer as `seen` does, one step after the other."""
 
+    calls = None
+
     def __init__(self, seeds, start: int = 0, count: int = 1, spoil=lambda seen, step: seen):
         # Every environment of a lane sees things, and ends, of its own.
         self.seeds = [seed + 103 * env for seed in seeds for env in range(count)]

@@ -20,11 +20,11 @@ def test_what_is_needed_is_prepared(monkeypatch, algorithm, strategy):
     monkeypatch.setattr(agents, "compile_all", prepared.extend)
     agent = cells.build(algorithm, strategy)
     state = cells.begin(agent, SEEDS, *cells.hypers(algorithm, strategy))
-    agent.prepare(state, 0)
+    lanes, step = cells.Answers(SEEDS), 0
+    agent.prepare(state, lanes, step)
     known = agent._learns.cache_info().currsize
     others = 1 if agent.listens else 2  # to meet and, without learning, to take in
     assert len(prepared) == known + others > 3
-    lanes, step = cells.Answers(SEEDS), 0
     while step < agents.CHUNK:
         state, step, _ = agent.advance(state, lanes, np.ones(2, bool), step, agents.CHUNK)
     assert agent._learns.cache_info().currsize == known

@@ -54,13 +54,13 @@ class Patience(Observer):
         return self.now >= self.step and self.asked > 20
 
 
-def stop_at(step: int, runs, out: Path, **options) -> int:
+def stop_at(step: int, runs, out: Path, chunk: int = 1, **options) -> int:
     """Train until that step; where it really stopped."""
     patience = Patience(step)
     with pytest.MonkeyPatch.context() as patch:
         # Looking up after every step, not after every few.
-        patch.setattr(agent, "CHUNK", 1)
-        patch.setattr(rollouts, "CHUNK", 1)
+        patch.setattr(agent, "CHUNK", chunk)
+        patch.setattr(rollouts, "CHUNK", chunk)
         with pytest.raises(Stopped) as stopped:
             training.train(runs, out, patience, patience.over, **options)
     assert checkpoint.find(out) == out / f"checkpoint-{stopped.value.step}"
