@@ -1,5 +1,7 @@
 """Strategies that are told to do nothing do nothing: step for step, the algorithm by itself."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ CELLS = [
 ]
 
 
+@functools.cache  # several strategies are compared with one algorithm
 def outcome(algorithm: str, strategy: str, **settings):
     """What was done, and the policy that came of it."""
     agent = cells.build(algorithm, strategy, **settings)

@@ -38,7 +38,7 @@ def test_the_sample_is_of_cells_that_exist_in_both_families():
 
 
 @functools.cache
-def agent_of(cell, lanes=LANES):
+def agent_of(cell, lanes):
     del lanes  # an agent for each number of lanes, so that it has one shape of everything
     return cells.build(*cell)
 
@@ -52,7 +52,7 @@ def outcome(cell, seeds=tuple(SEEDS)):
 
 
 def test_a_tick_keeps_structure_shapes_and_dtypes(cell):
-    agent = agent_of(cell)
+    agent = agent_of(cell, LANES)
     begun = cells.begin(agent, SEEDS, *cells.hypers(*cell))
     before = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), begun)
     after = jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), outcome(cell)[0])
@@ -74,7 +74,7 @@ def test_all_is_finite_and_actions_stay_in_the_box(cell):
 
 
 def test_learning_moves_the_actor_and_the_critics(cell):
-    agent = agent_of(cell)
+    agent = agent_of(cell, LANES)
     begun = jax.device_get(cells.begin(agent, SEEDS, *cells.hypers(*cell)))
     state, _ = outcome(cell)
     critic = "critic" if cell[0] in ON_POLICY else "critics"
@@ -86,7 +86,7 @@ def test_learning_moves_the_actor_and_the_critics(cell):
 
 
 def test_nothing_is_compiled_twice(cell):
-    agent = agent_of(cell)
+    agent = agent_of(cell, LANES)
     for _ in range(2):
         cells.run(agent, cells.begin(agent, SEEDS, *cells.hypers(*cell)), SEEDS, STEPS)
     if cell[0] in ON_POLICY:
@@ -105,7 +105,7 @@ def test_nothing_is_compiled_twice(cell):
 
 
 def test_same_seed_same_result(cell):
-    agent = agent_of(cell)
+    agent = agent_of(cell, LANES)
     state = cells.begin(agent, SEEDS, *cells.hypers(*cell))
     state, actions = cells.run(agent, state, SEEDS, STEPS)
     cells.assert_same(jax.device_get(state), outcome(cell)[0])
@@ -141,7 +141,7 @@ def test_floats_are_lane_values(cell):
     The agent of the halved lanes is made with halved floats, so that a float which `make` had
     built into the program would show.
     """
-    agent = agent_of(cell)
+    agent = agent_of(cell, LANES)
     hyper, theirs = cells.hypers(*cell)
     both = jax.tree.map(lambda value: value * 0.5, (hyper, theirs))
     mixed = cells.begin(agent, [5, 5, 5], [hyper, both[0], hyper], [theirs, both[1], theirs])
@@ -158,7 +158,7 @@ def test_floats_are_lane_values(cell):
 
 
 def test_evaluating_changes_nothing(cell):
-    agent = agent_of(cell)
+    agent = agent_of(cell, LANES)
     state, _ = cells.run(agent, cells.begin(agent, SEEDS, *cells.hypers(*cell)), SEEDS, STEPS)
     agent.nets(state)
     report = jax.device_get(agent.report(state, np.int32(STEPS)))
@@ -168,7 +168,7 @@ def test_evaluating_changes_nothing(cell):
 
 
 def test_acting_is_the_same_on_the_host_and_on_the_device(cell):
-    agent = agent_of(cell)
+    agent = agent_of(cell, LANES)
     algorithm, recall = agent.algorithm, agent.strategy.recall
     lane = jax.tree.map(lambda leaf: leaf[0], outcome(cell)[0].learner)
     obs = cells.observations([5], 0)
@@ -188,7 +188,7 @@ def test_acting_is_the_same_on_the_host_and_on_the_device(cell):
 
 
 def test_the_first_bad_quantity_is_named_and_stays_in_its_lane(cell):
-    agent = agent_of(cell)
+    agent = agent_of(cell, LANES)
     state = cells.begin(agent, SEEDS, *cells.hypers(*cell))
 
     def spoilt(seen, step):

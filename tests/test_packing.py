@@ -65,13 +65,13 @@ def advanced(agent, hypers, steps: int = 25):
     ],
 )
 def test_packed_early_or_late_the_run_is_the_same(small_is_less, monkeypatch, algorithm, strategy):
-    outcomes = []
-    for packs, many in ((False, 100), (True, 100), (True, 0)):
-        monkeypatch.setattr(agents, "MANY", many)
-        agent = cells.build(algorithm, strategy)
-        agent.packs = packs
-        outcomes.append(advanced(agent, cells.hypers(algorithm, strategy)))
-    plain, late, early = outcomes
+    agent, packing_agent = (cells.build(algorithm, strategy) for _ in range(2))
+    packing_agent.packs = True
+    hypers = cells.hypers(algorithm, strategy)
+    plain = advanced(agent, hypers)
+    late = advanced(packing_agent, hypers)
+    monkeypatch.setattr(agents, "MANY", 0)
+    early = advanced(packing_agent, hypers)
     cells.assert_same(late, early)
     cells.assert_close(plain, late, 1e-4)
 
