@@ -20,6 +20,8 @@ from discover_rl.store import Record
 from discover_rl.types import Stopped, UserError
 from tests.trainings import assert_same_files, runs_of
 
+# Else Ray's workers come after all others, and the tests beside these take both cores.
+os.environ |= {"RAY_worker_niceness": "0"}
 LONG = {"steps": 4000, "eval.every": 500, "eval.episodes": 1}
 
 
