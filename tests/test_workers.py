@@ -17,16 +17,17 @@ from discover_rl.observers import Observer
 from discover_rl.types import Stopped, UserError
 from tests.trainings import assert_same_files
 
+STEPS = 3072  # long enough to be killed on the way
 SETTINGS = {"horizon": 128, "hidden": (16, 16), "eval.every": 512, "eval.episodes": 1}
 COMMAND = [
     *(sys.executable, "-m", "discover_rl", "train", "Pendulum-v1", "--algorithm", "ppo"),
-    *("--strategy", "discover", "--steps", "6144", "--seeds", "3", "--processes", "2"),
+    *("--strategy", "discover", "--steps", str(STEPS), "--seeds", "3", "--processes", "2"),
     *("--set", "horizon=128", "--set", "hidden=16,16"),
     *("--set", "eval.every=512", "--set", "eval.episodes=1"),
 ]
 
 
-def runs_of(steps: int = 6144, seeds: int = 3, **settings):
+def runs_of(steps: int = STEPS, seeds: int = 3, **settings):
     return config.resolve("Pendulum-v1", "ppo", "discover", steps, seeds, SETTINGS | settings)
 
 
@@ -69,7 +70,8 @@ def test_two_processes_do_what_one_does_and_one_observer_hears_it_all(whole, tmp
     assert_same_files(whole, tmp_path)
     assert listener.heard[0] == ("started", 3, 0)
     assert listener.heard[-1] == ("finished", 3)
-    evaluations = {(f"seed-{seed}", step, 1) for seed in range(3) for step in range(0, 6145, 512)}
+    steps = range(0, STEPS + 1, 512)
+    evaluations = {(f"seed-{seed}", step, 1) for seed in range(3) for step in steps}
     assert evaluations == set(listener.heard[1:-1])
     assert not (tmp_path / "workers").exists()
 
@@ -209,7 +211,7 @@ def test_stopped_before_any_worker_has_started(whole, tmp_path):
 def test_an_orphan_writes_nothing_beside_who_goes_on(tmp_path):
     """Killed in the midst of a long evaluation, and begun again in one process at once."""
     slow = [*COMMAND, "--out", str(tmp_path), "--set", "eval.episodes=400"]
-    slow[slow.index("6144")] = "512"
+    slow[slow.index(str(STEPS))] = "512"
     process = subprocess.Popen(slow)
     until(lambda: begun(tmp_path))
     process.kill()
