@@ -104,7 +104,9 @@ def test_the_beginning_of_runs_is_trained_and_no_more(reproduce, tmp_path, monke
     text = (STUDIES["ppo-hopper"]).read_text()
     text = text.replace("1_000_000", "4_000").replace("20_000", "500").replace("= 10\n", "= 2\n")
     text = text.replace('"envpool"', '"gymnasium"').replace("Hopper-v5", "Pendulum-v1")
-    (tmp_path / "small.toml").write_text(text + '"horizon" = 128\n"minibatches" = 4\n')
+    # So many epochs that a rollout takes longer than the word that it was enough.
+    text += '"horizon" = 128\n"minibatches" = 8\n"epochs" = 200\n'
+    (tmp_path / "small.toml").write_text(text)
     runs = studies.load(tmp_path / "small.toml").cells[0].runs
     reproduce.trained(runs, tmp_path / "out", 1000)
     found = reproduce.evaluations(runs, tmp_path / "out", 1000)
