@@ -13,7 +13,7 @@ from discover_rl import checkpoint
 from tests.trainings import assert_same_files
 
 STUDY = """
-steps = 20_000
+steps = 30_000
 seeds = 2
 
 [set]
@@ -46,14 +46,14 @@ def reached(out) -> int:
 
 
 @pytest.mark.slow
-def test_killed_six_times_at_random_moments(tmp_path):
+def test_killed_ten_times_at_random_moments(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(STUDY)
     words = [sys.executable, "-m", "discover_rl", "run", str(path), "--checkpoint-seconds", "0.2"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*words, "--out", str(whole)], check=True, capture_output=True, timeout=300)
     chance, steps = random.Random(1), [0]
-    for number in range(6):
+    for number in range(10):
         process = subprocess.Popen(
             [*words, "--out", str(killed)], stdout=subprocess.PIPE, start_new_session=True
         )
@@ -65,7 +65,7 @@ def test_killed_six_times_at_random_moments(tmp_path):
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         steps.append(reached(killed))
-    assert len(set(steps)) > 3  # every other time it had got further
+    assert len(set(steps)) > 5  # every other time it had got further
     done = subprocess.run([*words, "--out", str(killed)], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stdout
     assert_same_files(whole, killed)
