@@ -44,8 +44,8 @@ def train(
         records = {run.name: jobs.opened(run, out) for run in runs}
         begun = _begun({run.name: run for run in runs}, out)
         taken = {run.name for job in begun for run in job.runs}
-        missing = [run for run in runs if run.name not in taken and not records[run.name].over]
-        parts = begun + _shared(missing, out, processes, {job.desk for job in begun})
+        missing = {run.name for run in runs if not records[run.name].over} - taken
+        parts = begun + _shared(runs, missing, out, processes, {job.desk for job in begun})
         # What was begun here ends here and what was begun by a worker is ended by one: they have
         # not as many threads, and that shows in the last bits.
         for job in [job for job in parts if job.desk == out]:
@@ -114,17 +114,26 @@ def _begun(runs: Mapping[str, Run], out: Path) -> list[Job]:
     return begun
 
 
-def _shared(missing: Sequence[Run], out: Path, processes: int, taken: set[Path]) -> list[Job]:
-    """Runs that have not begun, as cohorts; on CPUs, a share for each process."""
+def _shared(
+    runs: Sequence[Run], missing: set[str], out: Path, processes: int, taken: set[Path]
+) -> list[Job]:
+    """Runs that have not begun, as cohorts; on CPUs, a share for each process.
+
+    All runs are divided, not those that are missing: so who trains with whom does not depend on
+    what others had done when a process was killed.
+    """
     parts = []
-    for lanes in cohorts(missing):
+    for lanes in cohorts(runs):
         shares = min(processes, len(lanes)) if _apart(lanes[0]) else 1
         parts += [lanes[i::shares] for i in range(shares)]
-    if processes == 1 or (len(parts) == 1 and not taken):
-        return [Job(lanes, out, out) for lanes in parts]
-    desks = (out / DESKS / str(i) for i in range(len(parts) + len(taken)))
+    alone = processes == 1 or len(parts) == 1
+    wanting = [[run for run in lanes if run.name in missing] for lanes in parts]
+    wanting = [lanes for lanes in wanting if lanes]
+    if alone:
+        return [Job(lanes, out, out) for lanes in wanting]
+    desks = (out / DESKS / str(i) for i in range(len(wanting) + len(taken)))
     free = (desk for desk in desks if desk not in taken)
-    return [Job(lanes, out, desk) for lanes, desk in zip(parts, free, strict=False)]
+    return [Job(lanes, out, desk) for lanes, desk in zip(wanting, free, strict=False)]
 
 
 def _desks(out: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,6 +181,22 @@ def test_off_policy_runs_go_on_exactly_whoever_is_left(tmp_path):
         training.train(runs, tmp_path / "cut", listener, listener.over, processes=2)
     training.train(runs, tmp_path / "cut", processes=1)
     assert_same_files(tmp_path / "whole", tmp_path / "cut")
+
+
+@pytest.mark.slow
+def test_killed_when_only_one_worker_had_begun(tmp_path):
+    """The others' runs, of which there is nothing yet, train together again."""
+    settings = {"hidden": (8,), "batch_size": 8, "warmup": 40, "eval.every": 60}
+    runs = config.resolve("Pendulum-v1", "td3", "discover", 180, 4, settings)
+    training.train(runs, tmp_path / "whole", processes=2)
+    listener, cut = Deafening(60), tmp_path / "cut"
+    with pytest.raises(Stopped):
+        training.train(runs, cut, listener, listener.over, processes=2)
+    shutil.rmtree(cut / "workers" / "1")
+    for run in runs[1::2]:
+        shutil.rmtree(cut / run.name)
+    training.train(runs, cut, processes=2)
+    assert_same_files(tmp_path / "whole", cut)
 
 
 @pytest.mark.slow
