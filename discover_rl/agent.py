@@ -7,6 +7,8 @@ parameters', and a transition can be learned from as soon as the next is being m
 vmapped over lanes, jitted and donated. State and data carry a leading axis of lanes; the step does
 not, so what depends on it is decided once for all lanes. Random numbers come from (lane's seed,
 step, stream) alone: there is no generator to carry along or to lose.
+
+Where programs can step the environments themselves, many steps are one program: flight.py.
 """
 
 from __future__ import annotations
@@ -25,17 +27,18 @@ from discover_rl.interfaces import Algorithm
 from discover_rl.lane import Lane, State, wed
 from discover_rl.packing import as_before, looks, pack, pruned, unpack
 from discover_rl.parcels import empty, opened, packed, sealed, unpacked, width
-from discover_rl.programs import compile_all, precise
+from discover_rl.programs import compile_all, precise, unkept
 from discover_rl.sequels import Sequel
 from discover_rl.types import Action, Array, Net, Seen, Spec
 from discover_rl.watch import WATCHED, Bad
 
 CHUNK = 16
-"""Steps between two looks at the clock; of a GPU, which makes them faster, eight times as many."""
+"""Steps between two looks at the clock; of a GPU, which makes them faster, eight times as many. And
+so many at least must repeat what is due, to be a flight."""
 FLIGHT = 512
 """Steps of a flight at most."""
-CYCLE = 4
-"""Steps after which what is due repeats itself, at most; else there are no flights."""
+CYCLE = 8
+"""Steps of what repeats itself, at most: a program has them all."""
 MANY = 100
 """Lanes from which on a GPU takes longer to learn than the host to start it."""
 
@@ -78,6 +81,7 @@ class Agent:
         self.enter = jax.jit(precise(enter, precision), donate_argnums=0)
         report = jax.vmap(self.lane.report, in_axes=(0, None))
         self.report = jax.jit(precise(report, precision))
+        self._due = functools.lru_cache(2 * FLIGHT)(self.due)
         self._learns = functools.cache(self._learning)
         self._flight = functools.cache(
             lambda lanes, cycle: Flight(self.lane, lanes, cycle, FLIGHT, precision)
@@ -112,8 +116,10 @@ class Agent:
         """Compile what the next steps, and the first that learn, are going to need."""
         starts = max(step + 1, 2), max(step, self.warmup) + 1
         if self.flies(lanes):
-            ways = {self.course(first - 1, first - 1 + FLIGHT)[0] for first in starts}
-            compile_all([self._flight(lanes, way).lower(state) for way in ways])
+            courses = [self.course(first - 1) for first in starts]
+            cycles = {cycle for cycle, reach in courses if reach >= CHUNK}
+            with unkept():
+                compile_all([self._flight(lanes, cycle).lower(state) for cycle in cycles])
             return
         number, size = len(state.seed), self.spec.observation_size
         state = jax.eval_shape(self._packed, state)
@@ -135,10 +141,13 @@ class Agent:
     ) -> tuple[State, int, list[Bad]]:
         """Act and learn on, no further than `until`; the lanes that went bad on the way."""
         if self.flies(lanes):
-            cycle, rounds = self.course(step, min(until, step + FLIGHT))
-            if rounds * len(cycle) >= CHUNK:
+            cycle, reach = self.course(step)
+            rounds = min(reach, until - step) // len(cycle) if reach >= CHUNK else 0
+            if rounds:
                 return self._flight(lanes, cycle)(state, alive, step, rounds)
-            until = min(until, step + CHUNK)
+            # Step by step, no further than to where something repeats itself again.
+            ahead = (i for i in range(1, CHUNK) if self.course(step + i)[1] >= CHUNK)
+            until = min(until, step + next(ahead, CHUNK))
         alive, found = alive.copy(), []
         # Starting to learn takes the host some time. Where learning takes longer, it is best begun
         # as soon as the device is free; else, once the environments are busy.
@@ -165,19 +174,18 @@ class Agent:
         it hears comes before learning, not beside it."""
         return self.packs and not self.listens and lanes.calls is not None
 
-    def course(self, step: int, until: int) -> tuple[tuple[Sequel, ...], int]:
-        """What is due on the way, as a cycle, and how many times round it leads furthest."""
-        steps = range(step + 1, until + 1)
+    def course(self, step: int) -> tuple[tuple[Sequel, ...], int]:
+        """What is due in the next steps, as the cycle that holds for longest, and for how many."""
+        steps = range(step + 1, step + FLIGHT + 1)
         uncut = itertools.takewhile(lambda upto: not self.strategy.cuts(upto), steps)
         # While the first step is made, there is nothing to learn from.
-        due = [self.due(upto) if upto > 1 else () for upto in uncut]
-        found = []
+        due = [self._due(upto) if upto > 1 else () for upto in uncut]
+        found = [(0, -1)]
         for length in range(1, min(CYCLE, len(due)) + 1):
-            fits = [it == due[i % length] for i, it in enumerate(due)]
-            reach = fits.index(False) if False in fits else len(due)
-            found.append((reach // length * length, -length))
-        reach, length = max(found, default=(0, -1))
-        return tuple(due[:-length]), reach // -length
+            odd = (i for i, it in enumerate(due) if it != due[i % length])
+            found.append((next(odd, len(due)), -length))
+        reach, length = max(found)
+        return tuple(due[:-length]), reach
 
     def learn(self, state: State, arrival: Arrival | None, step: int) -> tuple[State, Array]:
         """Take in what has arrived and begin the updates that are due after `step` environment

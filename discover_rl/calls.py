@@ -54,7 +54,7 @@ class Calls:
         actions = jnp.where(jnp.isfinite(actions), actions, 0.0)
         boxed = jnp.clip(centre + half * actions, low, high)
         shaped = boxed.reshape(self.environments, *self.spec.action_shape)
-        everyone = np.arange(self.environments, dtype=np.int32)  # a constant: no work
+        everyone = np.arange(self.environments, dtype=np.int32)
         with jax.enable_x64(True):  # EnvPool's physics has no other precision
             asked = everyone, everyone, shaped.astype(jnp.float64)
             return self._call(self._send, TICKET)(ticket, *asked, handle=self._handle)
@@ -70,6 +70,19 @@ class Calls:
 
     def _call(self, name: str, result: Any) -> Any:
         return jax.ffi.ffi_call(name, result, has_side_effect=True, input_output_aliases={0: 0})
+
+
+def possible(pool: Any) -> bool:
+    """Whether programs of the default device can call this pool: it must offer itself there, and
+    calling the host, where episodes end, takes a CPU device."""
+    offered = [capsules for _, _, capsules in dict(pool._xla()).values()]
+    offers = all(host if jax.default_backend() == "cpu" else device for host, device in offered)
+    platform = jax.devices()[0].client.platform
+    try:
+        jax.devices("cpu")
+    except RuntimeError:
+        return False
+    return offers and platform in ("cpu", "cuda", "gpu")
 
 
 def first_ticket() -> Array:

@@ -33,6 +33,15 @@ class Episode(NamedTuple):
     digest: int  # of every observation and reward since its start
 
 
+class Flown(NamedTuple):
+    """What was done and seen on a flight (flight.py), step by step."""
+
+    executed: np.ndarray  # (steps, lanes, action)
+    obs: np.ndarray  # (steps, lanes, observation) what it led to, in double precision
+    reward: np.ndarray  # (steps, lanes)
+    ended: np.ndarray  # (steps, lanes)
+
+
 class Stage:
     """What lanes of environments are told, whoever steps them: `count` environments per lane, those
     of a lane one after the other in every array. A new episode follows an ended one at once."""

@@ -1,4 +1,4 @@
-"""A flight: many steps in one program, with no host between them.
+"""A flight: many steps in one program, with no Python between them.
 
     repeat: the environments are sent the actions
             meanwhile, the last transition is taken in and the updates that are due are done
@@ -6,8 +6,8 @@
             the next actions are chosen
 
 That is what agent.py does step by step, in the same order and with the same random numbers. But
-starting two programs for every step takes longer than a GPU needs to compute them, and the host's
-part of it is as slow as the host is. What the host has to know afterwards is written into a log.
+starting two programs for every step takes longer than a GPU needs to compute them. What the host
+has to know afterwards is written into a log.
 """
 
 from __future__ import annotations
@@ -22,20 +22,12 @@ from jax.experimental import io_callback
 
 from discover_rl import replay
 from discover_rl.calls import Calls, after, doubles, first_ticket
+from discover_rl.envs import Flown
 from discover_rl.lane import Lane, State
-from discover_rl.programs import precise
+from discover_rl.programs import precise, unkept
 from discover_rl.sequels import Sequel
 from discover_rl.types import Action, Array, Seen
 from discover_rl.watch import WATCHED, Bad
-
-
-class Flown(NamedTuple):
-    """What was done and seen on a flight, step by step, on the host."""
-
-    executed: np.ndarray  # (steps, lanes, action)
-    obs: np.ndarray  # (steps, lanes, observation) what it led to, in double precision
-    reward: np.ndarray  # (steps, lanes)
-    ended: np.ndarray  # (steps, lanes)
 
 
 class Going(NamedTuple):
@@ -65,7 +57,8 @@ class Flight:
 
     def __call__(self, state: State, alive: np.ndarray, step: int, rounds: int) -> Any:
         """So many times round the cycle; the state and, of lanes that went bad, when and why."""
-        state, obs, bad, log = self.program(state, alive, np.int32(step), np.int32(rounds))
+        with unkept():  # the environments' address is part of the program
+            state, obs, bad, log = self.program(state, alive, np.int32(step), np.int32(rounds))
         steps = rounds * len(self.cycle)
         self.lanes.flown(self._flown(np.asarray(log)[:steps]), np.array(obs), alive)
         what, when = np.asarray(bad)
@@ -107,13 +100,15 @@ class Flight:
         return going.state._replace(replay=buffer), going.seen.obs, going.bad, going.log
 
     def _step(self, sequel: Sequel, going: Going, alive: Array) -> Going:
-        state, step = going.state, going.step + 1
+        state = going.state
         ticket = self.calls.send(going.ticket, state.action.executed)
         # Learning goes on while the environments move. All that it takes comes after sending: XLA
         # would take in the action before, and have to copy the replay for that.
-        taken = state.learner, state.replay, state.memory, state.seed, going.last, going.seen
+        learner, buffer, memory, seed, step = after(
+            (state.learner, state.replay, state.memory, state.seed, going.step + 1), ticket
+        )
         learner, buffer, spoilt = self.lane.learn_all(sequel)(
-            *after((*taken, going.new, step), ticket)
+            learner, buffer, memory, seed, going.last, going.seen, going.new, step
         )
         ticket, answer = self.calls.receive(after(ticket, (learner, buffer, spoilt)))
         ended = answer.done | answer.limit
@@ -123,7 +118,7 @@ class Flight:
         obs = self._renewed(ended & alive, answer.obs)
         seen = Seen(answer.reward, terminated, ended, answer.obs, obs)
         learner, memory, action, reply = self.lane.meet_all(
-            learner, state.memory, state.seed, spoilt, seen, step, jnp.any(ended)
+            learner, memory, seed, spoilt, seen, step, jnp.any(ended)
         )
         first = (going.bad[0] < 0) & (reply.bad >= 0)
         now = jnp.stack([reply.bad, jnp.full_like(reply.bad, step)])
@@ -140,7 +135,7 @@ class Flight:
             seen=seen,
             new=jnp.bool(True),
             step=step,
-            ticket=ticket,
+            ticket=after(ticket, obs),  # nothing is sent before episodes have begun
             bad=jnp.where(first[None], now, going.bad),
             row=going.row + 1,
             log=going.log.at[going.row].set(jnp.concatenate(line, axis=1)),

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from discover_rl.calls import Calls
-from discover_rl.envs import Episode, Stage
-from discover_rl.flight import Flown
+from discover_rl.calls import Calls, possible
+from discover_rl.envs import Episode, Flown, Stage
 from discover_rl.machine import cores, flies
 from discover_rl.tasks import spec_of
 from discover_rl.types import Seen, Spec, UserError
@@ -88,7 +87,7 @@ class Pool(Stage):
     @cached_property
     def calls(self) -> Calls | None:
         """For programs to step the environments; delayed rewards are added up by the host."""
-        if self.reward_delay > 1 or not flies():
+        if self.reward_delay > 1 or not flies() or not possible(self.pool):
             return None
         return Calls(self.pool, self.spec, self._parts[1:])
 
@@ -110,7 +109,10 @@ class Pool(Stage):
             self._made[envs] += 1
             self._digest[envs] = (self._digest[envs] ^ mixed[row, envs]) * MIX
             if ended[envs].any():
-                self._started(*self._renewed.popleft())
+                which, raw = self._renewed.popleft()
+                assert np.array_equal(which, envs[ended[envs]])
+                self._started(which, raw)
+        assert not self._renewed
         self.obs[envs] = obs[envs]
 
     def episodes(self, lane: int) -> list[Episode]:

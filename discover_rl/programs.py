@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import jax
 from discover_rl import machine
 
 CACHE = "JAX_COMPILATION_CACHE_DIR"
+WORTH_KEEPING = "jax_persistent_cache_min_compile_time_secs"
 
 
 def precise(function: Callable[..., Any], precision: str) -> Callable[..., Any]:
@@ -34,6 +37,17 @@ def compile_all(lowered: Iterable[Any]) -> None:
     """Compile these at once: a program takes seconds, each a core of its own. Calls find them."""
     with ThreadPoolExecutor() as threads:
         list(threads.map(lambda program: program.compile(), lowered))
+
+
+@contextlib.contextmanager
+def unkept() -> Iterator[None]:
+    """What is compiled in here is not kept on disk: no other process could use it."""
+    before = jax.config.values[WORTH_KEEPING]
+    jax.config.update(WORTH_KEEPING, math.inf)
+    try:
+        yield
+    finally:
+        jax.config.update(WORTH_KEEPING, before)
 
 
 def keep() -> None:
