@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     obs: Array  # (n, observation)
     bits: Array  # (n, observation, 2) as EnvPool has it, in double precision
     reward: Array  # (n,)
-    done: Array  # (n,) ended, or at its limit
+    done: Array  # (n,) ended, and not at its limit
     limit: Array  # (n,) at its limit
 
 
@@ -50,23 +50,20 @@ class Calls:
 
     def send(self, ticket: Array, actions: Array) -> Array:
         """Act in all environments, with 0 for what is not finite."""
-        low, high, centre, half = (it[None] for it in self.spec.border)
-        actions = jnp.where(jnp.isfinite(actions), actions, 0.0)
-        boxed = jnp.clip(centre + half * actions, low, high)
-        shaped = boxed.reshape(self.environments, *self.spec.action_shape)
+        boxed = jax.vmap(self.spec.to_box)(jnp.where(jnp.isfinite(actions), actions, 0.0))
         everyone = np.arange(self.environments, dtype=np.int32)
         with jax.enable_x64(True):  # EnvPool's physics has no other precision
-            asked = everyone, everyone, shaped.astype(jnp.float64)
+            asked = everyone, everyone, boxed.astype(jnp.float64)
             return self._call(self._send, TICKET)(ticket, *asked, handle=self._handle)
 
     def receive(self, ticket: Array) -> tuple[Array, Answer]:
         """What came of it, once all have moved."""
         with jax.enable_x64(True):
             told = self._call(self._receive, self._answered)(ticket, handle=self._handle)
-            obs, reward, done, limit = (told[1 + place] for place in self._places)
+            obs, reward, ended, limit = (told[1 + place] for place in self._places)
             obs = obs.reshape(self.environments, -1)
             bits = jax.lax.bitcast_convert_type(obs, jnp.uint32)
-            return told[0], Answer(obs.astype(jnp.float32), bits, reward, done, limit)
+            return told[0], Answer(obs.astype(jnp.float32), bits, reward, ended & ~limit, limit)
 
     def _call(self, name: str, result: Any) -> Any:
         return jax.ffi.ffi_call(name, result, has_side_effect=True, input_output_aliases={0: 0})

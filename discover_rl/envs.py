@@ -70,6 +70,10 @@ class Stage:
         lane, number = divmod(env, self.count)
         return episode_seed(self.seeds[lane], episode, number)
 
+    def terminates(self, done: Any, limit: Any) -> Any:
+        """Whether an end is a termination; one at the task's limit may count as such."""
+        return done | limit & self.limit_terminates
+
     def send(self, actions: np.ndarray, alive: np.ndarray, cut: bool = False) -> None:
         """Act in every environment that is alive. With `cut`, episodes that would go on end."""
         raise NotImplementedError
@@ -137,8 +141,7 @@ class Lanes(Stage):
             if done or limit or cut:
                 if cut and isinstance(here, DelayedReward):
                     gain = float(gain) + here.settle()
-                # A limit of the task's may count as termination; a cut from outside never does.
-                terminated[env] = done or (limit and self.limit_terminates)
+                terminated[env] = self.terminates(bool(done), bool(limit))  # a cut never is
                 ended[env] = True
                 self.begin(env)
             reward[env] = gain if env not in self.crashes else np.nan

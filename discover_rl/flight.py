@@ -40,7 +40,6 @@ class Going(NamedTuple):
     step: Array  # () environment steps made
     ticket: Array
     bad: Array  # (2, lanes) the first that was not finite, as watch.py counts, and when
-    row: Array  # () of the log
     log: jax.Array  # (steps, lanes, …) as bits
 
 
@@ -84,13 +83,12 @@ class Flight:
             step=step,
             ticket=first_ticket(),
             bad=jnp.full((2, lanes), -1, jnp.int32),
-            row=jnp.int32(0),
             log=jnp.zeros((self.longest, lanes, width), jnp.uint32),
         )
 
         def once_round(_: Array, going: Going) -> Going:
             for sequel in self.cycle:
-                going = self._step(sequel, going, alive)
+                going = self._step(sequel, going, alive, step)
             return going
 
         going = jax.lax.fori_loop(0, rounds, once_round, going)
@@ -99,7 +97,7 @@ class Flight:
         )
         return going.state._replace(replay=buffer), going.seen.obs, going.bad, going.log
 
-    def _step(self, sequel: Sequel, going: Going, alive: Array) -> Going:
+    def _step(self, sequel: Sequel, going: Going, alive: Array, start: Array) -> Going:
         state = going.state
         ticket = self.calls.send(going.ticket, state.action.executed)
         # Learning goes on while the environments move. All that it takes comes after sending: XLA
@@ -112,9 +110,7 @@ class Flight:
         )
         ticket, answer = self.calls.receive(after(ticket, (learner, buffer, spoilt)))
         ended = answer.done | answer.limit
-        # A limit of the task's may count as termination.
-        limit = answer.limit & self.lanes.limit_terminates
-        terminated = answer.done & ~answer.limit | limit
+        terminated = self.lanes.terminates(answer.done, answer.limit)
         obs = self._renewed(ended & alive, answer.obs)
         seen = Seen(answer.reward, terminated, ended, answer.obs, obs)
         learner, memory, action, reply = self.lane.meet_all(
@@ -137,8 +133,7 @@ class Flight:
             step=step,
             ticket=after(ticket, obs),  # nothing is sent before episodes have begun
             bad=jnp.where(first[None], now, going.bad),
-            row=going.row + 1,
-            log=going.log.at[going.row].set(jnp.concatenate(line, axis=1)),
+            log=going.log.at[going.step - start].set(jnp.concatenate(line, axis=1)),
         )
 
     def _renewed(self, ended: Array, obs: Array) -> Array:

@@ -74,8 +74,7 @@ class Pool(Stage):
             return Seen(np.zeros(len(self.obs)), none, none, nothing, self.obs.copy())
         raw, paid, done, limit = self._receive(envs)
         ended = done | limit | cut
-        # A limit of the task's may count as termination; a cut from outside never does.
-        terminated = done | limit & self.limit_terminates
+        terminated = self.terminates(done, limit)  # which a cut from outside never is
         answer = self._due(envs, paid, ended), terminated, ended, raw
         self.obs[envs] = raw
         if ended.any():

@@ -61,15 +61,16 @@ class Spec:
     def action_size(self) -> int:
         return len(self.low)
 
-    def to_box(self, action: np.ndarray) -> np.ndarray:
-        """(…, action) in −1 … 1 → (…, *action_shape) in the task's units, never out of bounds."""
-        low, high, centre, half = self.border
-        inside = np.minimum(np.maximum(centre + half * action, low), high)
-        return inside.reshape(action.shape[:-1] + self.action_shape)
+    def to_box(self, action: Any) -> Any:
+        """(…, action) in −1 … 1 → (…, *action_shape) in the task's units, never out of bounds; for
+        NumPy and JAX alike."""
+        low, high, centre, half = self._border
+        return (
+            (centre + half * action).clip(low, high).reshape(action.shape[:-1] + self.action_shape)
+        )
 
     @cached_property
-    def border(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(low, high, centre, half the width) of the task's actions."""
+    def _border(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
         return low, high, (high + low) / 2, (high - low) / 2
 

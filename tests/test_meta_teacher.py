@@ -167,7 +167,7 @@ def test_where_positive_actions_teach_the_teacher_comes_to_prefer_them():
 def test_a_teacher_of_the_real_student_comes_to_prefer_what_helps_it():
     """Episodes of one step, paid |a|, and a student at 0.3. Data with a > 0 say that more is
     better, which is true for the student; data with a < 0 say that less is."""
-    lanes, lesson, iterations = 16, 4, 200
+    lanes, lesson, iterations = 16, 4, 300
     hyper = ddpg.Hyper(
         hidden=(16, 16),
         batch_size=16,

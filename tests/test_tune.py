@@ -419,7 +419,7 @@ def test_a_trial_that_diverges_fails_and_keeps_the_reason(tmp_path, capfd):
 
 KILLED = """
 import discover_rl
-discover_rl.tune("Pendulum-v1", {ranges!r}, steps=2000, seeds=1, trials=6, lanes=4, out={out!r},
+discover_rl.tune("Pendulum-v1", {ranges!r}, steps=4000, seeds=1, trials=6, lanes=4, out={out!r},
                  checkpoint_seconds=0.2, processes=2, **{settings!r})
 """
 
@@ -429,7 +429,7 @@ def test_kill_9_loses_nothing(tmp_path):
     """In the first batch and in the second, with two processes."""
 
     def command(name: str) -> list[str]:
-        settings = OFF | {"eval.every": 500}
+        settings = OFF | {"eval.every": 1000}
         code = KILLED.format(ranges=RANGES, out=str(tmp_path / name), settings=settings)
         return [sys.executable, "-c", code]
 

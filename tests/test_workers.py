@@ -18,7 +18,7 @@ from discover_rl.observers import Observer
 from discover_rl.types import Stopped, UserError
 from tests.trainings import assert_same_files
 
-STEPS = 3072  # long enough to be killed on the way
+STEPS = 6144  # long enough to be killed on the way
 SETTINGS = {"horizon": 128, "hidden": (16, 16), "eval.every": 512, "eval.episodes": 1}
 COMMAND = [
     *(sys.executable, "-m", "discover_rl", "train", "Pendulum-v1", "--algorithm", "ppo"),
