@@ -2,7 +2,8 @@
 
     python benchmarks/picture.py OUT.png SCALE.json …
 
-A line for each file, of its HalfCheetah-v5 points with the largest replay.
+A line for each file, of its HalfCheetah-v5 points with the largest replay; where some were made in
+flights, one of these and one of the others.
 """
 
 from __future__ import annotations
@@ -24,13 +25,21 @@ def main() -> None:
         content = json.loads(Path(file).read_text())
         points = [it for it in content["measured"] if it["task"] == "HalfCheetah-v5"]
         largest = max(it["replay"] for it in points)
-        fast = points[0].get("precision")
-        points = [it for it in points if (it["replay"], it.get("precision")) == (largest, fast)]
-        points.sort(key=lambda it: it["lanes"])
-        lanes = [it["lanes"] for it in points]
-        label = content["machine"]["device"] if fast else f"{content['machine']['cores']} CPU cores"
-        speed.plot(lanes, [it["lane_steps_per_second"] for it in points], "o-", label=label)
-        memory.plot(lanes, [it["state_gb"] for it in points], "o-", label=f"{label}, {largest:,}")
+        points = sorted(
+            (it for it in points if it["replay"] == largest), key=lambda it: it["lanes"]
+        )
+        where = content["machine"]
+        label = f"{where['cores']} CPU cores" if where["device"] == "cpu" else where["device"]
+        colours = []
+        for how, flies in ((", flights", True), (", step by step", False)):
+            some = [it for it in points if it["flies"] == flies]
+            if some:
+                pace = [it["lane_steps_per_second"] for it in some]
+                (line,) = speed.plot([it["lanes"] for it in some], pace, "o-", label=label + how)
+                colours.append(line.get_color())
+        held = {it["lanes"]: it["state_gb"] for it in points}
+        style = {"color": colours[0], "label": f"{label}, {largest:,}"}
+        memory.plot(list(held), list(held.values()), "o-", **style)
     speed.set(ylabel="lane-steps per second", title="TD3 + DISCOVER, HalfCheetah-v5")
     memory.set(ylabel="GB", title="State, with a replay of")
     for axes in (speed, memory):

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from discover_rl import machine, provenance
-from discover_rl.agent import Agent
+from discover_rl.agent import CYCLE, Agent
 from discover_rl.config import resolve
 from discover_rl.envs import Lanes
 from discover_rl.parcels import opened
@@ -79,7 +79,8 @@ def measure(args: argparse.Namespace, task: str, lanes: int, replay: int) -> dic
     train(300)  # something to learn from
     step = WARMUP
     train(64)
-    each = max(16, round(args.seconds / milliseconds(train, 32) * 1e3))
+    # Whole cycles: what is left of one would be made step by step, by programs not compiled yet.
+    each = CYCLE * max(2, round(args.seconds / milliseconds(train, 32) * 1e3 / CYCLE))
     whole = milliseconds(train, each)
     actions = np.zeros((lanes, envs.spec.action_size), np.float32)
     physics = milliseconds(lambda n: [envs.step(actions, alive) for _ in range(n)], 50)
@@ -109,6 +110,7 @@ def measure(args: argparse.Namespace, task: str, lanes: int, replay: int) -> dic
         "task": task,
         "lanes": lanes,
         "replay": replay,
+        "flies": agent.flies(envs),
         "lane_steps_per_second": 1e3 * lanes / whole,
         "milliseconds": {
             "step": whole,

@@ -150,7 +150,8 @@ def resolve(
                     f"compute.keep_replay is off-policy only; {algorithm} has no replay."
                 )
         number = len(seeds) * math.prod(map(len, swept.values())) * built["env."].count
-        chosen_engine = engine(task, built["env."].engine, number)
+        flies = algorithm not in ON_POLICY and built["env."].reward_delay == 1
+        chosen_engine = engine(task, built["env."].engine, number, flies)
         built["env."] = dataclasses.replace(built["env."], engine=chosen_engine)
         varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
         folder = "".join(f"{part}/" for part in varied)

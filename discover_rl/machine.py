@@ -25,9 +25,6 @@ ALONE = {"NPROC": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 ALONE_FROM_START = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """The same for NumPy and for JAX's decompositions, which look when they are loaded."""
 
-FLIGHTS = "DISCOVER_RL_FLIGHTS"
-"""Set to 1, lets programs step environments: not by default, because no GPU has done it yet."""
-
 
 def cores() -> int:
     """How many this process may use."""
@@ -67,17 +64,13 @@ def device() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def flies() -> bool:
-    """Whether programs on a GPU may step EnvPool's environments, see flight.py: if asked to."""
-    return os.environ.get(FLIGHTS) == "1"
-
-
-def engine(task: str, asked: str, environments: int) -> str:
+def engine(task: str, asked: str, environments: int, flies: bool) -> str:
     """What is to step so many environments: what was asked for, if it can be had.
 
-    "auto" is EnvPool where it pays. Handing an environment over to a thread takes about as long as
-    stepping it, so there must be several for each of several cores, all in one process. On CPUs
-    they are not: there, runs go to a process for each core.
+    "auto" is EnvPool where it pays: on a GPU, if programs can step it themselves (`flies`, see
+    flight.py). Else, handing an environment over to a thread takes about as long as stepping it, so
+    there must be several for each of several cores, all in one process. On CPUs they are not:
+    there, runs go to a process for each core.
     """
     installed = importlib.util.find_spec("envpool") is not None
     there = task.endswith("-v5") and task.removesuffix("-v5") in MUJOCO
@@ -88,7 +81,7 @@ def engine(task: str, asked: str, environments: int) -> str:
     if asked == "envpool" and not installed:
         raise UserError("env.engine=envpool needs a package: pip install 'discover_rl[envpool]'.")
     if asked == "auto":
-        pays = has_gpu() and cores() >= 4 and environments >= 2 * cores()
+        pays = accelerated() and cores() >= 4 and (flies or environments >= 2 * cores())
         return "envpool" if installed and there and pays else "gymnasium"
     return asked
 

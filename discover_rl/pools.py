@@ -19,7 +19,7 @@ import numpy as np
 
 from discover_rl.calls import Calls, possible
 from discover_rl.envs import Episode, Flown, Stage
-from discover_rl.machine import cores, flies
+from discover_rl.machine import cores
 from discover_rl.tasks import spec_of
 from discover_rl.types import Seen, Spec, UserError
 
@@ -86,7 +86,7 @@ class Pool(Stage):
     @cached_property
     def calls(self) -> Calls | None:
         """For programs to step the environments; delayed rewards are added up by the host."""
-        if self.reward_delay > 1 or not flies() or not possible(self.pool):
+        if self.reward_delay > 1 or not possible(self.pool):
             return None
         return Calls(self.pool, self.spec, self._parts[1:])
 

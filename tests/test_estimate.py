@@ -2,7 +2,7 @@
 
 import pytest
 
-from discover_rl import engines, machine, studies, tasks
+from discover_rl import agent, engines, machine, studies, tasks
 from discover_rl.studies import estimate, plan
 from tests.test_campaign import SMALL
 from tests.test_cli import discover
@@ -48,6 +48,29 @@ def test_hours_are_learning_starting_and_evaluating(jobs, pretended):
     assert pretended == ["none", "gaussian"]
     assert estimate.costs(jobs, estimate.Paces(), None) == found
     assert pretended == ["none", "gaussian"]
+
+
+def test_a_pace_is_measured_of_steps_that_learn(jobs, monkeypatch):
+    """On a GPU they are told of by the flight."""
+    now = 0.0
+
+    def flights(copies, hear, stopping, places):
+        nonlocal now
+        run, step, now = copies[0].runs[0], 0, 7.0
+        while step < run.steps:
+            learns = step >= run.hyper.warmup
+            upto = min(run.steps, step + agent.FLIGHT) if learns else run.hyper.warmup
+            now += 0.002 * (upto - step)
+            step = upto
+            hear(0, "stepped", (step,))
+        return [None]
+
+    monkeypatch.setattr(estimate.local, "run", flights)
+    monkeypatch.setattr(estimate.time, "monotonic", lambda: now)
+    job = jobs[0]._replace(place="gpu")
+    pace, start = estimate._measured(job, str).values()
+    assert pace == pytest.approx(0.001)  # of each of two lanes
+    assert start == pytest.approx(7.0)
 
 
 def test_nothing_is_measured_unasked(jobs, pretended):

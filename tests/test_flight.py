@@ -19,11 +19,6 @@ ALL = np.ones(3, bool)
 SMALL = {"hidden": (16, 16), "batch_size": 8, "replay_size": 128}
 
 
-@pytest.fixture(autouse=True)
-def may_fly(monkeypatch):
-    monkeypatch.setenv(machine.FLIGHTS, "1")
-
-
 class Team:
     """A small agent of three lanes and its environments, as on a GPU; or not, step by step."""
 

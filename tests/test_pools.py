@@ -260,19 +260,22 @@ def test_without_the_package_it_is_said_how_to_have_it(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("task", "cores", "gpu", "seeds", "engine"),
+    ("task", "cores", "gpu", "seeds", "delay", "engine"),
     [
-        ("Hopper-v5", 16, True, 64, "envpool"),
-        ("Hopper-v5", 16, True, 8, "gymnasium"),
-        ("Hopper-v5", 2, True, 64, "gymnasium"),
-        ("Hopper-v5", 16, False, 64, "gymnasium"),
-        ("BipedalWalker-v3", 16, True, 64, "gymnasium"),
+        ("Hopper-v5", 16, True, 64, 1, "envpool"),
+        ("Hopper-v5", 16, True, 1, 1, "envpool"),
+        ("Hopper-v5", 16, True, 64, 10, "envpool"),
+        ("Hopper-v5", 16, True, 8, 10, "gymnasium"),
+        ("Hopper-v5", 2, True, 64, 1, "gymnasium"),
+        ("Hopper-v5", 16, False, 64, 1, "gymnasium"),
+        ("BipedalWalker-v3", 16, True, 64, 1, "gymnasium"),
     ],
 )
-def test_auto_is_settled_before_it_is_recorded(monkeypatch, task, cores, gpu, seeds, engine):
+def test_auto_is_settled_before_it_is_recorded(monkeypatch, task, cores, gpu, seeds, delay, engine):
     monkeypatch.setattr(machine, "cores", lambda: cores)
-    monkeypatch.setattr(machine, "has_gpu", lambda: gpu)
-    runs = resolve(task, "td3", "none", 1000, seeds, {"env.engine": "auto"})
+    monkeypatch.setattr(machine, "accelerated", lambda: gpu)
+    settings = {"env.engine": "auto", "env.reward_delay": delay}
+    runs = resolve(task, "td3", "none", 1000, seeds, settings)
     assert {run.to_json()["settings"]["env.engine"] for run in runs} == {engine}
     (plain,) = resolve(task, "td3", "none", 1000, 1, {})
     assert plain.env.engine == "gymnasium"

@@ -51,7 +51,7 @@ class Patience(Observer):
 
     def over(self) -> bool:
         self.asked += 1
-        return self.now >= self.step and self.asked > 20
+        return self.now >= self.step and (self.step > 0 or self.asked > 20)
 
 
 def stop_at(step: int, runs, out: Path, chunk: int = 1, **options) -> int:

@@ -31,6 +31,8 @@ from discover_rl.studies import plan
 
 STEPS = 300
 """Measured, after as many that are not."""
+STEPS_ON_GPU = 3000
+"""There they are short, and told of by the flight, see flight.py."""
 ACTING = 1.3
 """An evaluation's step, in steps of the environment alone."""
 
@@ -149,8 +151,9 @@ def _measured(job: Job, measuring: Callable[[str], None]) -> dict[str, float]:
         start = run.hyper.horizon * run.env.count
         end, hyper = 3 * start, run.hyper
     else:
-        start = max(STEPS, getattr(run.hyper, "batch_size", 0))
-        end, hyper = start + STEPS, replace(run.hyper, warmup=start // 2)
+        start = max(STEPS, run.hyper.batch_size)
+        end = start + (STEPS_ON_GPU if job.place == "gpu" else STEPS)
+        hyper = replace(run.hyper, warmup=start // 2)
     evaluation = replace(run.eval, every=end, episodes=1, max_steps=10)
     marks: dict[int, list[tuple[int, float]]] = {}
 
