@@ -32,7 +32,7 @@ def main() -> None:
         label = f"{where['cores']} CPU cores" if where["device"] == "cpu" else where["device"]
         colours = []
         for how, flies in ((", flights", True), (", step by step", False)):
-            some = [it for it in points if it["flies"] == flies]
+            some = [it for it in points if it.get("flies", False) == flies]
             if some:
                 pace = [it["lane_steps_per_second"] for it in some]
                 (line,) = speed.plot([it["lanes"] for it in some], pace, "o-", label=label + how)

@@ -1,7 +1,7 @@
 """Cost as work grows: lane-steps per second and memory against lanes, replay and observation.
 
-    python benchmarks/scale.py [--engine envpool] [--precision tf32] [--out scale.json] \
-        TASK:LANES[:REPLAY] …
+    python benchmarks/scale.py [--engine envpool] [--one-by-one] [--precision tf32] \
+        [--out scale.json] TASK:LANES[:REPLAY] …
 
 Training as `discover train` does it, TD3 with DISCOVER by default, learning at every step, without
 evaluation and compiling. Beside each figure stand its limits: the environments alone, learning
@@ -47,7 +47,9 @@ def measure(args: argparse.Namespace, task: str, lanes: int, replay: int) -> dic
     settings = {"warmup": WARMUP, "replay_size": replay}
     runs = resolve(task, args.algorithm, args.strategy, replay, lanes, settings)
     first, seeds = runs[0], [run.seed for run in runs]
-    envs = (Pool if args.engine == "envpool" else Lanes)(task, seeds)
+    envs: Any = (Pool if args.engine == "envpool" else Lanes)(task, seeds)
+    if args.one_by_one:
+        envs.calls = None
     agent = Agent(
         envs.spec,
         first.algorithm,
@@ -130,6 +132,7 @@ def main() -> None:
     parser.add_argument("--algorithm", default="td3")
     parser.add_argument("--strategy", default="discover")
     parser.add_argument("--engine", default="gymnasium", choices=("gymnasium", "envpool"))
+    parser.add_argument("--one-by-one", action="store_true", help="steps, not flights")
     parser.add_argument("--precision", default="float32", choices=("float32", "tf32"))
     parser.add_argument("--seconds", type=float, default=1.0, help="of each repetition")
     parser.add_argument("--out", type=Path, default=Path("scale.json"))

@@ -33,8 +33,8 @@ from discover_rl.types import Action, Array, Net, Seen, Spec
 from discover_rl.watch import WATCHED, Bad
 
 CHUNK = 16
-"""Steps between two looks at the clock; of a GPU, which makes them faster, eight times as many. And
-so many at least must repeat what is due, to be a flight."""
+"""Steps between two looks at the clock; of a GPU, which makes them faster, eight times as many, or
+a flight. And so many at least must repeat what is due, to be one."""
 FLIGHT = 512
 """Steps of a flight at most."""
 CYCLE = 8

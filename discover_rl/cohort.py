@@ -23,7 +23,7 @@ import jax
 import numpy as np
 import safetensors.numpy
 
-from discover_rl import checkpoint, machine, provenance, store, visits
+from discover_rl import checkpoint, evaluate, machine, provenance, store, visits
 from discover_rl.agent import Agent
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.config import Run, cohorts
@@ -68,9 +68,13 @@ class Cohort:
         engine = settings.pop("engine")
         lanes = Lanes if engine == "gymnasium" else Pool
         self.lanes: Lanes | Pool = lanes(first.task, seeds, **settings)
-        asked = first.eval.episodes, first.eval.max_steps
-        evaluator = Aside if _spares_cores(engine) else Evaluator
-        self.evaluator: Evaluator | Aside = evaluator(first.task, seeds, *asked, engine)
+        asked = first.task, seeds, first.eval.episodes, first.eval.max_steps, engine
+        self.evaluator: Evaluator | Aside
+        if _spares_cores(engine):
+            each = evaluate.steps(first)
+            self.evaluator = Aside(each / (each + first.eval.every), *asked)
+        else:
+            self.evaluator = Evaluator(*asked)
         self._pending: Pending | None = None
         kind = RolloutAgent if first.algorithm in ON_POLICY else Agent
         self.agent: Any = kind(

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import importlib
 import itertools
-import math
 import re
 import tomllib
 import typing
@@ -149,9 +148,7 @@ def resolve(
                 raise UserError(
                     f"compute.keep_replay is off-policy only; {algorithm} has no replay."
                 )
-        number = len(seeds) * math.prod(map(len, swept.values())) * built["env."].count
-        flies = algorithm not in ON_POLICY and built["env."].reward_delay == 1
-        chosen_engine = engine(task, built["env."].engine, number, flies)
+        chosen_engine = engine(task, built["env."].engine, algorithm not in ON_POLICY)
         built["env."] = dataclasses.replace(built["env."], engine=chosen_engine)
         varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
         folder = "".join(f"{part}/" for part in varied)

@@ -8,6 +8,7 @@ host in NumPy, exactly as a saved policy does.
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import subprocess
@@ -18,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discover_rl import envs, machine, networks
+from discover_rl import envs, machine, networks, tasks
+from discover_rl.config import Run
 from discover_rl.envs import Trials
 from discover_rl.policy import Policy
 from discover_rl.pools import PooledTrials
@@ -128,10 +130,10 @@ class Evaluator:
 
 
 class Aside:
-    """An evaluator in a process of its own, on a quarter of the cores, while training goes on here.
-    What it is told and what it answers is the same."""
+    """An evaluator in a process of its own, while training goes on here: it is told and answers the
+    same. It may use this share of the cores, but a quarter at least and half at most."""
 
-    def __init__(self, task: str, seeds: Sequence[int], *about: Any):
+    def __init__(self, share: float, task: str, seeds: Sequence[int], *about: Any):
         self._pipe, theirs = multiprocessing.Pipe()
         # Not by multiprocessing, which would run the user's script once more. In a session of its
         # own, so that it never hears of Ctrl-C.
@@ -145,7 +147,7 @@ class Aside:
         )
         theirs.close()
         with self._noticed():
-            self._pipe.send((sys.path, task, list(seeds), about))
+            self._pipe.send((sys.path, min(max(share, 1 / 4), 1 / 2), task, list(seeds), about))
         self._crashes: list[str] = []
 
     def begin(
@@ -183,15 +185,20 @@ class Aside:
 def serve() -> None:
     """What the process of an `Aside` does, until who asks is gone."""
     pipe = Connection(int(sys.argv[1]))
-    sys.path[:], task, seeds, about = pipe.recv()
+    sys.path[:], share, task, seeds, about = pipe.recv()
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores[-max(2, len(cores) // 4) :])
+        os.sched_setaffinity(0, cores[-max(2, round(len(cores) * share)) :])
     evaluator = Evaluator(task, seeds, *about)
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             scores = evaluator(*pipe.recv())
             pipe.send((scores, [evaluator.crash(lane) for lane in range(len(seeds))]))
+
+
+def steps(run: Run) -> float:
+    """Of one evaluation, if every episode goes on to its limit."""
+    return run.eval.episodes * min(tasks.limit(run.task) or math.inf, run.eval.max_steps)
 
 
 def evaluate_policy(policy: Policy, task: str, episodes: int) -> Scores:

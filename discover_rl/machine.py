@@ -64,13 +64,12 @@ def device() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def engine(task: str, asked: str, environments: int, flies: bool) -> str:
-    """What is to step so many environments: what was asked for, if it can be had.
+def engine(task: str, asked: str, on_gpu: bool) -> str:
+    """What is to step a task's environments: what was asked for, if it can be had.
 
-    "auto" is EnvPool where it pays: on a GPU, if programs can step it themselves (`flies`, see
-    flight.py). Else, handing an environment over to a thread takes about as long as stepping it, so
-    there must be several for each of several cores, all in one process. On CPUs they are not:
-    there, runs go to a process for each core.
+    "auto" is EnvPool where it pays: where lanes learn on a GPU and there are cores for their
+    environments and for evaluation. On CPUs, runs go to a process for each core, and to hand an
+    environment over to a thread takes about as long as stepping it.
     """
     installed = importlib.util.find_spec("envpool") is not None
     there = task.endswith("-v5") and task.removesuffix("-v5") in MUJOCO
@@ -81,7 +80,7 @@ def engine(task: str, asked: str, environments: int, flies: bool) -> str:
     if asked == "envpool" and not installed:
         raise UserError("env.engine=envpool needs a package: pip install 'discover_rl[envpool]'.")
     if asked == "auto":
-        pays = accelerated() and cores() >= 4 and (flies or environments >= 2 * cores())
+        pays = on_gpu and accelerated() and cores() >= 4
         return "envpool" if installed and there and pays else "gymnasium"
     return asked
 
@@ -93,7 +92,11 @@ def has_gpu() -> bool:
 
 @functools.cache
 def accelerated() -> bool:
-    """Whether JAX would compute on a GPU: there is one, and JAX has come with what drives it."""
+    """Whether JAX would compute on a GPU: there is one, JAX has come with what drives it, and it
+    was not told otherwise."""
+    told = os.environ.get("JAX_PLATFORMS", "")
+    if told and not any(name in told for name in ("cuda", "rocm", "gpu")):
+        return False
     drivers = ("jax-cuda", "jax_cuda", "jax-rocm", "jax_rocm")
     names = (dist.metadata["Name"] or "" for dist in metadata.distributions())
     return has_gpu() and any(name.lower().startswith(drivers) for name in names)

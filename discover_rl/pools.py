@@ -240,7 +240,8 @@ class PooledTrials:
         """Start these; (n, observation)."""
         # A pool cannot be seeded again, and making one takes as long as some forty steps.
         self._pool.close()
-        self._pool = _pool(self.task, [self.seeds[i] for i in which.tolist()])
+        # Nobody acts while these move, and nobody learns.
+        self._pool = _pool(self.task, [self.seeds[i] for i in which.tolist()], cores())
         self._place = np.zeros(len(self.seeds), np.int32)
         self._place[which] = np.arange(len(which))
         raw, _ = self._pool.reset()
@@ -272,13 +273,13 @@ def _spec(pool: Any) -> Spec:
     return dataclasses.replace(spec, low=low, high=high)
 
 
-def _pool(task: str, seeds: list[int]) -> Any:
+def _pool(task: str, seeds: list[int], threads: int | None = None) -> Any:
     try:
         import envpool
     except ImportError as error:
         raise UserError(f"envpool cannot be imported: {error}.") from error
-    # Of many cores, leave one to what learns and one to what acts.
-    threads = cores() - 2 if cores() > 4 else cores()
+    if threads is None:  # of many cores, leave one to what learns and one to what acts
+        threads = cores() - 2 if cores() > 4 else cores()
     return envpool.make(
         task,
         env_type="gymnasium",

@@ -71,7 +71,7 @@ def test_a_lane_is_buried_once_for_what_was_first(tmp_path, monkeypatch):
 
 
 def test_an_evaluator_that_is_gone_is_said_to_be():
-    aside = Aside("Pendulum-v1", [0], 1, 10)
+    aside = Aside(0.3, "Pendulum-v1", [0], 1, 10)
     try:
         aside._process.kill()
         aside._process.wait()

@@ -1,5 +1,7 @@
 """EnvPool's lanes against Gymnasium's: the same transitions, the same bookkeeping."""
 
+import types
+
 import gymnasium
 import numpy as np
 import pytest
@@ -260,22 +262,30 @@ def test_without_the_package_it_is_said_how_to_have_it(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("task", "cores", "gpu", "seeds", "delay", "engine"),
+    ("task", "algorithm", "cores", "gpu", "engine"),
     [
-        ("Hopper-v5", 16, True, 64, 1, "envpool"),
-        ("Hopper-v5", 16, True, 1, 1, "envpool"),
-        ("Hopper-v5", 16, True, 64, 10, "envpool"),
-        ("Hopper-v5", 16, True, 8, 10, "gymnasium"),
-        ("Hopper-v5", 2, True, 64, 1, "gymnasium"),
-        ("Hopper-v5", 16, False, 64, 1, "gymnasium"),
-        ("BipedalWalker-v3", 16, True, 64, 1, "gymnasium"),
+        ("Hopper-v5", "td3", 16, True, "envpool"),
+        ("Hopper-v5", "ppo", 16, True, "gymnasium"),
+        ("Hopper-v5", "td3", 2, True, "gymnasium"),
+        ("Hopper-v5", "td3", 16, False, "gymnasium"),
+        ("BipedalWalker-v3", "td3", 16, True, "gymnasium"),
     ],
 )
-def test_auto_is_settled_before_it_is_recorded(monkeypatch, task, cores, gpu, seeds, delay, engine):
+def test_auto_is_settled_before_it_is_recorded(monkeypatch, task, algorithm, cores, gpu, engine):
     monkeypatch.setattr(machine, "cores", lambda: cores)
     monkeypatch.setattr(machine, "accelerated", lambda: gpu)
-    settings = {"env.engine": "auto", "env.reward_delay": delay}
-    runs = resolve(task, "td3", "none", 1000, seeds, settings)
-    assert {run.to_json()["settings"]["env.engine"] for run in runs} == {engine}
-    (plain,) = resolve(task, "td3", "none", 1000, 1, {})
+    (run,) = resolve(task, algorithm, "none", 100_000, 1, {"env.engine": "auto"})
+    assert run.to_json()["settings"]["env.engine"] == engine
+    (plain,) = resolve(task, algorithm, "none", 100_000, 1, {})
     assert plain.env.engine == "gymnasium"
+
+
+@pytest.mark.parametrize(
+    ("told", "found"), [("", True), ("cuda,cpu", True), ("cpu", False), ("tpu", False)]
+)
+def test_a_gpu_that_jax_is_told_not_to_use_does_not_count(monkeypatch, told, found):
+    driver = types.SimpleNamespace(metadata={"Name": "jax-cuda12-plugin"})
+    monkeypatch.setattr(machine, "has_gpu", lambda: True)
+    monkeypatch.setattr(machine.metadata, "distributions", lambda: [driver])
+    monkeypatch.setenv("JAX_PLATFORMS", told)
+    assert machine.accelerated.__wrapped__() == found

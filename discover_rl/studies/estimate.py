@@ -1,10 +1,11 @@
 """What a study will take: memory, disk, and hours on this machine.
 
 Hours come from short measurements: for every algorithm × strategy of the study, cohorts of the
-planned size are trained for a few hundred steps in a folder that is then removed, as many at once
-as would be; for every task, an environment is stepped for a moment. They are kept in the user's
-cache, so the next plan answers at once. Networks that are larger because observations are, as
-Humanoid's, are not measured anew; episodes of evaluation are taken to last to their limit.
+planned size are trained for a few hundred steps, on a GPU a few thousand, in a folder that is then
+removed, as many at once as would be; for every task, an environment is stepped for a moment. They
+are kept in the user's cache, so the next plan answers at once. Networks that are larger because
+observations are, as Humanoid's, are not measured anew; episodes of evaluation are taken to last to
+their limit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discover_rl import machine, store, tasks
+from discover_rl import evaluate, machine, store, tasks
 from discover_rl.algorithms import ON_POLICY
 from discover_rl.engines import local, places
 from discover_rl.jobs import Job
@@ -128,8 +129,8 @@ def _cost(
     threads = max(1, machine.cores() - 2) if run.env.engine == "envpool" else 1
     training = lanes * run.steps * max(learning + (here - there) / threads, here / threads)
     training *= 1 - job.step / run.steps  # what was begun goes on
-    episodes = evaluations * run.eval.episodes * lanes * (1 - job.step / run.steps)
-    evaluating = episodes * min(_limit(run.task), run.eval.max_steps) * ACTING * here / threads
+    steps = evaluations * evaluate.steps(run) * lanes * (1 - job.step / run.steps)
+    evaluating = steps * ACTING * here / threads
     return Cost(lanes * size, disk, kept, start + training + evaluating)
 
 
@@ -195,7 +196,3 @@ def _physics(task: str, measuring: Callable[[str], None]) -> dict[str, float]:
     took = time.perf_counter() - began
     env.close()
     return {f"step of {task}": took / STEPS}
-
-
-def _limit(task: str) -> float:
-    return tasks.limit(task) or math.inf

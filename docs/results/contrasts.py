@@ -1,45 +1,89 @@
 """Two arms of a study, as the pages here compare them.
 
-    python docs/results/contrasts.py STUDY FIRST SECOND [FOLDER UNTIL]
+    python docs/results/contrasts.py STUDY FIRST SECOND [--records FOLDER] [--until STEP]
+        [--published FOLDER]
 
 Prints the first's score less the second's, with 95 % bootstrap intervals: of final scores, by
-interquartile means and by means; of whole curves, by means; and of the first half of them.
+interquartile means and by means; of whole curves, by means; and of the first half of them. With a
+copy of the authors' curves, also what these differ by and how much more that is, runs of all four
+sides drawn anew, and which part of it is whose.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from discover_rl import stats, studies
-from discover_rl.report import data
+from discover_rl.report import data, published
 
 RECORDS = Path(__file__).parents[2] / "results"
+STATISTICS = {"interquartile means": stats.iqm, "means": np.average}
 
 
 def main() -> None:
-    name, first, second, *more = sys.argv[1:]
-    study = studies.load(str(RECORDS / f"{name}.toml"))
-    folder, until = more if more else (name, None)
-    found = data.load(study, RECORDS / folder, int(until) if until else None)
+    parser = argparse.ArgumentParser(description="Two arms of a study compared.")
+    for name in ("study", "first", "second"):
+        parser.add_argument(name)
+    parser.add_argument("--records", help="in results/, if not named as the study")
+    parser.add_argument("--until", type=int, help="look at runs up to this step")
+    parser.add_argument("--published", type=Path, help="a copy of the authors' curves")
+    args = parser.parse_args()
+    study = studies.load(RECORDS / f"{args.study}.toml")
+    found = data.load(study, RECORDS / (args.records or args.study), args.until)
     arms = {it.cell.arm: it for it in found.cells}
-    sides = [arms[first], arms[second]]
+    sides = [arms[args.first], arms[args.second]]
     half = (len(sides[0].steps) + 1) // 2
-    contrasts = {
-        "final, interquartile means": ([it.final for it in sides], stats.iqm),
-        "final, means": ([it.final for it in sides], np.average),
+    contrasts: dict[str, tuple[list[np.ndarray], Callable[..., Any]]] = {
+        **{f"final, {name}": ([it.final for it in sides], it) for name, it in STATISTICS.items()},
         "whole curve, means": ([it.scores.mean(axis=1) for it in sides], np.average),
         "first half, means": ([it.scores[:, :half].mean(axis=1) for it in sides], np.average),
     }
-    print(f"{first} - {second}, {found.standing}")
+    print(f"{args.first} - {args.second}, {found.standing}")
     for what, (scores, statistic) in contrasts.items():
-        value, low, high = stats.difference(*scores, statistic, data.FINE)
-        print(f"{what}: {value:+.1f} [{low:.1f}, {high:.1f}]")
+        print(f"{what}: {_told(stats.difference(*scores, statistic, data.FINE))}")
     chance = stats.improvement(sides[0].final, sides[1].final, data.FINE)
     value, low, high = (100 * it for it in chance)
-    print(f"a run of {first} scores above one of {second}: {value:.0f} % [{low:.0f}, {high:.0f}]")
+    who = f"a run of {args.first} scores above one of {args.second}"
+    print(f"{who}: {value:.0f} % [{low:.0f}, {high:.0f}]")
+    if args.published:
+        compare(sides, args.published)
+
+
+def compare(sides: list[Any], folder: Path) -> None:
+    """With the last ten evaluations of published runs: DISCOVER's, or else the baseline's."""
+    curves, theirs = published.curves(folder).curves, []
+    for cell in (it.cell for it in sides):
+        kind, _, _ = cell.task.rpartition("-v")
+        strategy = cell.strategy if cell.strategy == "discover" else "baseline"
+        which = published.Key("evaluation", cell.algorithm, kind, strategy, "")
+        theirs.append(curves[which][:, -10:].mean(axis=1))
+    ours = [it.final for it in sides]
+    for name, statistic in STATISTICS.items():
+        print(f"published, {name}: {_told(stats.difference(*theirs, statistic, data.FINE))}")
+        more = _sum(statistic, zip((1, -1, -1, 1), [*theirs, *ours], strict=True))
+        print(f"  published - measured: {_told(more)}")
+        for part, sign, them, us in zip(("first", "second"), (1, -1), theirs, ours, strict=True):
+            print(f"    of the {part}: {_told(_sum(statistic, [(sign, them), (-sign, us)]))}")
+
+
+def _sum(statistic: Callable[..., Any], sides: Any) -> stats.Interval:
+    """A signed sum of a statistic of several sides, with its interval."""
+    random, (number, level, _) = np.random.default_rng(0), data.FINE
+    value, drawn = 0.0, np.zeros(number)
+    for sign, scores in sides:
+        value += sign * statistic(scores, axis=0)
+        again = scores[random.integers(len(scores), size=(number, len(scores)))]
+        drawn += sign * statistic(again, axis=1)
+    return stats.Interval(value, *np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2)))
+
+
+def _told(interval: stats.Interval) -> str:
+    return "{:+.1f} [{:.1f}, {:.1f}]".format(*interval)
 
 
 if __name__ == "__main__":
