@@ -38,14 +38,14 @@ def main() -> None:
                 (line,) = speed.plot([it["lanes"] for it in some], pace, "o-", label=label + how)
                 colours.append(line.get_color())
         held = {it["lanes"]: it["state_gb"] for it in points}
-        style = {"color": colours[0], "label": f"{label}, {largest:,}"}
+        style = {"color": colours[0], "label": f"{label}, replays of {largest:,}"}
         memory.plot(list(held), list(held.values()), "o-", **style)
     speed.set(ylabel="lane-steps per second", title="TD3 + DISCOVER, HalfCheetah-v5")
-    memory.set(ylabel="GB", title="State, with a replay of")
+    memory.set(ylabel="GB", title="State of lanes, replay included")
     for axes in (speed, memory):
         axes.set(xscale="log", yscale="log", xlabel="lanes")
         axes.grid(visible=True, which="both", alpha=0.3)
-        axes.legend()
+        axes.legend(loc="lower right", fontsize="small")
     figure.savefig(out, dpi=120)
 
 

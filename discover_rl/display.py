@@ -74,26 +74,29 @@ class Lines(Observer):
     def __init__(self, out: Path):
         self.out = out
         self.began = False
-        self.share = 0.0
+        self.share, self.settled, self.told = 0.0, 0, False
 
     def started(self, runs: Sequence[Run], step: int) -> None:
         self.began = True
+        # Before there is much learning, evaluation takes most of the time.
+        self.settled = getattr(runs[0].hyper, "warmup", 0) + runs[0].steps // 10
         say(_headline(runs, step, self.out))
 
     def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
         say(f"{run.name}  step {step:,}  return {sum(returns) / len(returns):.1f}")
 
     def shared(self, step: int, evaluating: float) -> None:
-        if step and not self.share:  # now it can be told what the rest will be like
-            say(f"Evaluation takes about {evaluating:.0%} of the time: eval.every, eval.episodes.")
-        self.share = evaluating if step else 0.0
+        self.share = evaluating
+        if step >= self.settled and not self.told:
+            say(f"Evaluation takes about {evaluating:.0%} of the time (eval.every, eval.episodes).")
+            self.told = True
 
     def noted(self, run: Run, step: int, note: str) -> None:
         say(f"{run.name}  step {step:,}  {note}")
 
     def finished(self, runs: Sequence[Run]) -> None:
         say(f"Evaluation took {self.share:.0%} of the time.")
-        self.share = 0.0
+        self.told = False
 
 
 class Screen(Lines):

@@ -82,10 +82,12 @@ def compared(stored: Returns, new: Returns) -> bool:
         apart = abs(_mean(after) - _mean(before))
         allowed = ERRORS * math.hypot(_error(before), _error(after))
         # Before anything is learned there is nothing to scatter but the last digits.
-        fine = apart <= (0.01 * abs(_mean(before)) if step == 0 else allowed)
+        limit = 0.01 * abs(_mean(before)) if step == 0 else allowed
+        fine = apart <= limit
         agree &= fine
         verdict = "agrees" if fine else "DIFFERS"
-        print(f"{step:9,}  stored {_mean(before):.1f}, now {_mean(after):.1f}: {verdict}")
+        told = f"stored {_mean(before):.1f}, now {_mean(after):.1f}"
+        print(f"{step:9,}  {told}: {verdict} (within {limit:.1f})")
     return agree
 
 

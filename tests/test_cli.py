@@ -328,14 +328,18 @@ def test_a_folders_name_is_printed_as_it_is(swept, capfd, folder):
 
 def test_evaluation_says_what_share_of_the_time_it_takes(swept, capfd):
     lines = display.Lines(Path("out"))
-    for step, share in ((0, 0.9), (10, 0.25), (20, 0.2)):
-        lines.shared(step, share)
-    lines.finished(swept)
-    said = capfd.readouterr().out.splitlines()
-    assert said == [
-        "Evaluation takes about 25% of the time: eval.every, eval.episodes.",
-        "Evaluation took 20% of the time.",
-    ]
+    for _ in range(2):  # cohorts
+        lines.started(swept, 0)
+        capfd.readouterr()
+        learning = swept[0].hyper.warmup
+        for step, share in ((0, 0.9), (learning, 0.8), (learning + 4, 0.25), (40, 0.2)):
+            lines.shared(step, share)
+        lines.finished(swept)
+        said = capfd.readouterr().out.splitlines()
+        assert said == [
+            "Evaluation takes about 25% of the time (eval.every, eval.episodes).",
+            "Evaluation took 20% of the time.",
+        ]
 
 
 def test_the_header_says_how_many_episodes_evaluations_come_to(capfd):

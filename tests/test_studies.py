@@ -170,7 +170,7 @@ def test_a_mistake_is_one_sentence_with_the_file_the_key_and_the_right_name(old,
     assert "\n" not in str(error.value)
 
 
-def test_studies_are_found_by_name_and_by_file(tmp_path):
+def test_studies_are_found_by_name_and_by_file(tmp_path, monkeypatch):
     path = tmp_path / "mine.toml"
     path.write_text(SMALL)
     study = studies.load(str(path))
@@ -181,3 +181,8 @@ def test_studies_are_found_by_name_and_by_file(tmp_path):
         studies.load(str(tmp_path / "yours.toml"))
     with pytest.raises(UserError, match=r"no study xyz\. A file of your own ends in \.toml"):
         studies.load("xyz")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "mine.toml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"no study mine\. Did you mean results.mine\.toml\?"):
+        studies.load("mine")

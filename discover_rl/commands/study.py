@@ -27,8 +27,8 @@ def plan(
 ) -> None:
     """What a study comes to: runs, cohorts, memory, disk, and hours on this machine.
 
-    Trains nothing of it. What is not known of this machine is measured, which takes some ten
-    seconds for every algorithm × strategy the first time.
+    Trains nothing of it. What is not known of this machine is measured, which takes up to a minute
+    for every algorithm × strategy the first time.
     """
     from discover_rl import board, studies
     from discover_rl.display import say

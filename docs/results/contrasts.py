@@ -12,6 +12,7 @@ sides drawn anew, and which part of it is whose.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from discover_rl import stats, studies
+from discover_rl.hyper import nearest
 from discover_rl.report import data, published
+from discover_rl.types import UserError
 
 RECORDS = Path(__file__).parents[2] / "results"
 STATISTICS = {"interquartile means": stats.iqm, "means": np.average}
@@ -33,9 +36,12 @@ def main() -> None:
     parser.add_argument("--until", type=int, help="look at runs up to this step")
     parser.add_argument("--published", type=Path, help="a copy of the authors' curves")
     args = parser.parse_args()
-    study = studies.load(RECORDS / f"{args.study}.toml")
+    study = studies.load(str(RECORDS / f"{args.study}.toml"))
     found = data.load(study, RECORDS / (args.records or args.study), args.until)
     arms = {it.cell.arm: it for it in found.cells}
+    for name in (args.first, args.second):
+        if name not in arms:
+            raise UserError(f"{args.study} has no arm {name}.{nearest(name, arms)}")
     sides = [arms[args.first], arms[args.second]]
     half = (len(sides[0].steps) + 1) // 2
     contrasts: dict[str, tuple[list[np.ndarray], Callable[..., Any]]] = {
@@ -87,4 +93,7 @@ def _told(interval: stats.Interval) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(str(error))
