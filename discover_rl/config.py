@@ -20,9 +20,9 @@ from importlib import resources
 from numbers import Integral, Real
 from typing import Any
 
+from discover_rl import machine
 from discover_rl.algorithms import ALGORITHMS, ON_POLICY
 from discover_rl.hyper import build, nearest, setting, unknown
-from discover_rl.machine import engine
 from discover_rl.strategies import ONLY, STRATEGIES
 from discover_rl.types import UserError
 
@@ -148,7 +148,8 @@ def resolve(
                 raise UserError(
                     f"compute.keep_replay is off-policy only; {algorithm} has no replay."
                 )
-        chosen_engine = engine(task, built["env."].engine, algorithm not in ON_POLICY)
+        place = machine.place(off_policy=algorithm not in ON_POLICY)
+        chosen_engine = machine.engine(task, built["env."].engine, place)
         built["env."] = dataclasses.replace(built["env."], engine=chosen_engine)
         varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
         folder = "".join(f"{part}/" for part in varied)

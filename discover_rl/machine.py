@@ -35,6 +35,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def threads() -> int:
+    """That step environments: of many cores, one is left to what learns and one to what acts."""
+    return cores() - 2 if cores() > 4 else cores()
+
+
 def keep_to(part: int, parts: int) -> None:
     """From now on use only one of so many parts of the cores, where the system knows of such."""
     if hasattr(os, "sched_setaffinity"):
@@ -64,7 +69,12 @@ def device() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def engine(task: str, asked: str, on_gpu: bool) -> str:
+def place(off_policy: bool) -> str:
+    """Where a run learns, "gpu" or "cpu"; what acts on the host learns there, too."""
+    return "gpu" if off_policy and accelerated() else "cpu"
+
+
+def engine(task: str, asked: str, place: str) -> str:
     """What is to step a task's environments: what was asked for, if it can be had.
 
     "auto" is EnvPool where it pays: where lanes learn on a GPU and there are cores for their
@@ -80,7 +90,7 @@ def engine(task: str, asked: str, on_gpu: bool) -> str:
     if asked == "envpool" and not installed:
         raise UserError("env.engine=envpool needs a package: pip install 'discover_rl[envpool]'.")
     if asked == "auto":
-        pays = on_gpu and accelerated() and cores() >= 4
+        pays = place == "gpu" and cores() >= 4
         return "envpool" if installed and there and pays else "gymnasium"
     return asked
 

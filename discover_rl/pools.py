@@ -19,7 +19,7 @@ import numpy as np
 
 from discover_rl.calls import Calls, possible
 from discover_rl.envs import Episode, Flown, Stage
-from discover_rl.machine import cores
+from discover_rl.machine import cores, threads
 from discover_rl.tasks import spec_of
 from discover_rl.types import Seen, Spec, UserError
 
@@ -38,7 +38,7 @@ class Pool(Stage):
     def __init__(self, task: str, seeds: Sequence[int], *rest: Any, **settings: Any):
         super().__init__(task, seeds, *rest, **settings)
         number = len(self.seeds) * self.count
-        self.pool = _pool(task, [self.seed(env, 0) % 2**31 for env in range(number)])
+        self.pool = _pool(task, [self.seed(env, 0) % 2**31 for env in range(number)], threads())
         self.spec = _spec(self.pool)
         self._parts = _places(self.pool)
         size = self.spec.observation_size
@@ -232,7 +232,7 @@ class PooledTrials:
 
     def __init__(self, task: str, seeds: Sequence[int]):
         self.task, self.seeds = task, [seed % 2**31 for seed in seeds]
-        self._pool = _pool(task, self.seeds[:1])
+        self._pool = _pool(task, self.seeds[:1], 1)
         self.spec = _spec(self._pool)
         self.crashes: dict[int, str] = {}  # none: what goes wrong here is told to all at once
 
@@ -273,17 +273,16 @@ def _spec(pool: Any) -> Spec:
     return dataclasses.replace(spec, low=low, high=high)
 
 
-def _pool(task: str, seeds: list[int], threads: int | None = None) -> Any:
+def _pool(task: str, seeds: list[int], most: int) -> Any:
+    """So many threads step it, at most."""
     try:
         import envpool
     except ImportError as error:
         raise UserError(f"envpool cannot be imported: {error}.") from error
-    if threads is None:  # of many cores, leave one to what learns and one to what acts
-        threads = cores() - 2 if cores() > 4 else cores()
     return envpool.make(
         task,
         env_type="gymnasium",
         num_envs=len(seeds),
         seed=seeds,
-        num_threads=min(threads, len(seeds)),
+        num_threads=min(most, len(seeds)),
     )

@@ -76,6 +76,22 @@ def test_pages_show_the_numbers_that_records_give(name):
         assert found[1] in " ".join(file.read_text().split())
 
 
+def test_an_attempt_that_was_cut_is_kept_and_told_of():
+    study = studies.load(STUDIES["td3-swimmer"])
+    folder, until = ROOT / "results" / "td3-swimmer-cut", 720_000
+    for run in study.runs:
+        record = Record(store.record_of(folder, run.name))
+        assert record.header is not None
+        assert record.header["run"] == run.to_json()
+        steps = [line["step"] for line in record.evaluations]
+        wanted = list(range(0, until + 1, run.eval.every))
+        assert steps[: len(wanted)] == wanted
+        assert all(len(line["returns"]) == 10 for line in record.evaluations)
+    page = " ".join((ROOT / "docs" / "results" / "td3-swimmer.md").read_text().split())
+    for cell in data.load(study, folder, until).cells:
+        assert f"{cell.final.mean():.1f} ± {cell.final.std(ddof=1):.1f}" in page
+
+
 def test_pages_show_figures_that_are_there():
     for page in (ROOT / "docs" / "results").glob("*.md"):
         for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text()):

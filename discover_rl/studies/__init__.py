@@ -132,8 +132,8 @@ def load(word: str) -> Study:
         return declared(known[word].read_text(), word, f"{word}.toml")
     if path.suffix != ".toml":
         mine = Path("results", f"{word}.toml")
-        hint = nearest(word, known) or " A file of your own ends in .toml."
-        hint = f" Did you mean {mine}?" if mine.is_file() else hint
+        near = f" Did you mean {mine}?" if mine.is_file() else nearest(word, known)
+        hint = near or " A file of your own ends in .toml."
         raise UserError(f"There is no study {word}.{hint}")
     try:
         return declared(path.read_text(), path.stem, path.name)

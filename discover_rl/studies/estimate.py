@@ -126,7 +126,7 @@ def _cost(
     here, there = physics(run.task), physics(like.runs[0].task)
     if learning is None or start is None or here is None or there is None:
         return Cost(lanes * size, disk, kept, None)
-    threads = max(1, machine.cores() - 2) if run.env.engine == "envpool" else 1
+    threads = machine.threads() if run.env.engine == "envpool" else 1
     training = lanes * run.steps * max(learning + (here - there) / threads, here / threads)
     training *= 1 - job.step / run.steps  # what was begun goes on
     steps = evaluations * evaluate.steps(run) * lanes * (1 - job.step / run.steps)

@@ -80,7 +80,7 @@ def numbered(out: Path) -> dict[str, Path]:
 
 
 def place_of(run: Run) -> str:
-    return "gpu" if machine.accelerated() and run.algorithm not in ON_POLICY else "cpu"
+    return machine.place(off_policy=run.algorithm not in ON_POLICY)
 
 
 def lane_bytes(run: Run) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,35 +57,37 @@ def main() -> None:
     who = f"a run of {args.first} scores above one of {args.second}"
     print(f"{who}: {value:.0f} % [{low:.0f}, {high:.0f}]")
     if args.published:
-        compare(sides, args.published)
+        compare(sides, found.cells, args.published)
 
 
-def compare(sides: list[Any], folder: Path) -> None:
-    """With the last ten evaluations of published runs: DISCOVER's, or else the baseline's."""
-    curves, theirs = published.curves(folder).curves, []
-    for cell in (it.cell for it in sides):
-        kind, _, _ = cell.task.rpartition("-v")
-        strategy = cell.strategy if cell.strategy == "discover" else "baseline"
-        which = published.Key("evaluation", cell.algorithm, kind, strategy, "")
-        theirs.append(curves[which][:, -10:].mean(axis=1))
-    ours = [it.final for it in sides]
+def compare(sides: list[data.Results], others: list[data.Results], folder: Path) -> None:
+    """With the last ten evaluations of published runs: of the same, or else the baseline's."""
+    keys = [published.key(it.cell) for it in others]
+    baseline = next(it for it in keys if it is not None and it.strategy == "baseline")
+    curves = published.curves(folder).curves
+    found = [curves[published.key(it.cell) or baseline] for it in sides]
+    theirs, ours = [it[:, -10:].mean(axis=1) for it in found], [it.final for it in sides]
     for name, statistic in STATISTICS.items():
         print(f"published, {name}: {_told(stats.difference(*theirs, statistic, data.FINE))}")
-        more = _sum(statistic, zip((1, -1, -1, 1), [*theirs, *ours], strict=True))
+        more = _sum(statistic, (1, -1, -1, 1), [*theirs, *ours])
         print(f"  published - measured: {_told(more)}")
         for part, sign, them, us in zip(("first", "second"), (1, -1), theirs, ours, strict=True):
-            print(f"    of the {part}: {_told(_sum(statistic, [(sign, them), (-sign, us)]))}")
+            print(f"    of the {part}: {_told(_sum(statistic, (sign, -sign), [them, us]))}")
 
 
-def _sum(statistic: Callable[..., Any], sides: Any) -> stats.Interval:
-    """A signed sum of a statistic of several sides, with its interval."""
-    random, (number, level, _) = np.random.default_rng(0), data.FINE
-    value, drawn = 0.0, np.zeros(number)
-    for sign, scores in sides:
-        value += sign * statistic(scores, axis=0)
-        again = scores[random.integers(len(scores), size=(number, len(scores)))]
-        drawn += sign * statistic(again, axis=1)
-    return stats.Interval(value, *np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2)))
+def _sum(
+    statistic: Callable[..., Any], signs: Sequence[int], sides: Sequence[np.ndarray]
+) -> stats.Interval:
+    """A signed sum of a statistic of several sides, with its interval: to the bootstrap they are
+    tasks, whose runs are drawn anew each in itself."""
+    ends = np.cumsum([len(it) for it in sides])[:-1]
+
+    def contrast(x: np.ndarray, axis: int, weights: np.ndarray) -> Any:
+        del weights
+        parts = np.split(x, ends, axis=axis)
+        return sum(sign * statistic(it, axis=axis) for sign, it in zip(signs, parts, strict=True))
+
+    return stats.bootstrap({str(i): it for i, it in enumerate(sides)}, contrast, data.FINE)
 
 
 def _told(interval: stats.Interval) -> str:
