@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 PEERS := .venv-peers/ready
-# Tests compile without trying hard, but for these, which see the programs that users run. Handed
-# out one by one, the longest first, so that no core waits for the other at the end.
-AS_SHIPPED := $(patsubst %,tests/test_%.py,study_kill kill learning training)
+# Tests compile with little optimisation, except these, which run the programs that users run. They
+# are distributed one by one, the longest first, so that no core waits for the other at the end.
+AS_SHIPPED := tests/studies/test_kill_study.py tests/training/test_kill.py
+AS_SHIPPED += tests/training/test_learning.py tests/training/test_training.py
 
 .PHONY: demo test slow lint types check bench reproduce-small clean
 

@@ -19,8 +19,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from discover_rl import machine as hardware
-from discover_rl import provenance
+from discover_rl import algorithms
+from discover_rl.system import hardware, provenance
 
 HERE = Path(__file__).parent
 
@@ -41,7 +41,7 @@ LEARNS = "warmup=1000"
 
 def ours(name: str, algorithm: str, strategy: str, span: tuple[str, str], peer: str) -> list[Cell]:
     """A run, and ten of them at once."""
-    more = [] if algorithm in ("ppo", "a2c") else [LEARNS]
+    more = [] if algorithms.load(algorithm).Hyper.on_policy else [LEARNS]
     few = TEN if more else span
     one = ["ours.py", TASK, algorithm, strategy, "1", *span, *more]
     ten = ["ours.py", TASK, algorithm, strategy, "10", *few, *more]
@@ -104,18 +104,12 @@ def main() -> None:
     machine = {"cores": hardware.cores(), "machine": platform.machine()}
     content = {
         "unit": "environment steps per second",
-        "machine": machine | {"processor": _processor()},
+        "machine": machine | {"processor": hardware.device_name()},
         "code": provenance.code(),
         "commit": provenance.commit(),
         "measured": measured,
     }
     args.out.write_text(json.dumps(content, indent=1) + "\n")
-
-
-def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

@@ -10,26 +10,26 @@ import time
 from typing import Any
 
 import discover_rl
-from discover_rl.observers import Observer
 
 
-class Watch(Observer):
-    """Notes when every run has reached two steps."""
+class Marks(discover_rl.Observer):
+    """Notes when every run has reached each of two steps."""
 
     def __init__(self, start: int, end: int):
-        self.marks = {start: 0.0, end: 0.0}
+        self.times = {start: 0.0, end: 0.0}
 
     def stepped(self, step: int) -> None:
-        for mark, when in self.marks.items():
+        for mark, when in self.times.items():
             if step >= mark and not when:
-                self.marks[mark] = time.perf_counter()
+                self.times[mark] = time.perf_counter()
 
 
 def main() -> None:
     task, algorithm, strategy, *numbers = sys.argv[1:7]
     seeds, start, end = map(int, numbers)
     settings: dict[str, Any] = dict(word.split("=") for word in sys.argv[7:])
-    watch = Watch(start, end)
+    settings |= {"eval.every": end, "eval.episodes": 1}
+    marks = Marks(start, end)
     with tempfile.TemporaryDirectory() as out:
         discover_rl.train(
             task,
@@ -38,11 +38,11 @@ def main() -> None:
             steps=end,
             seeds=seeds,
             out=out,
-            observer=watch,
+            observer=marks,
             processes=0,
-            **settings | {"eval.every": end, "eval.episodes": 1},
+            **settings,
         )
-    seconds = watch.marks[end] - watch.marks[start]
+    seconds = marks.times[end] - marks.times[start]
     print(json.dumps({"steps_per_second": seeds * (end - start) / seconds}))
 
 

@@ -2,9 +2,10 @@
 
     python benchmarks/peers.py sb3|sbx TASK ALGORITHM FROM TO [PROCESSES]
 
-The settings are those of presets/: the same networks, batches, updates per step, rollouts,
-minibatches and epochs, clipping, decay, normalised observations and rewards. With PROCESSES, so
-many runs at once, each in a process of its own with one thread, the way to run seeds with a peer.
+The settings are those of discover_rl/config/presets: the same networks, batches, updates per step,
+rollouts, minibatches and epochs, clipping, decay, normalised observations and rewards. With
+PROCESSES, so many runs at once, each in a process of its own with one thread, the way to run seeds
+with a peer.
 """
 
 import json

@@ -2,8 +2,8 @@
 
     python benchmarks/picture.py OUT.png SCALE.json …
 
-A line for each file, of its HalfCheetah-v5 points with the largest replay; where some were made in
-flights, one of these and one of the others.
+A line for each file, of its HalfCheetah-v5 points with the largest replay; where some were measured
+with the fused loop, one of these and one of the others.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def main() -> None:
         where = content["machine"]
         label = f"{where['cores']} CPU cores" if where["device"] == "cpu" else where["device"]
         colours = []
-        for how, flies in ((", flights", True), (", step by step", False)):
-            some = [it for it in points if it.get("flies", False) == flies]
+        for how, fused in ((", fused loop", True), (", step by step", False)):
+            # Files of 0.1.0 call it "flies", and those before it have neither.
+            some = [it for it in points if it.get("fused", it.get("flies", False)) == fused]
             if some:
                 pace = [it["lane_steps_per_second"] for it in some]
                 (line,) = speed.plot([it["lanes"] for it in some], pace, "o-", label=label + how)

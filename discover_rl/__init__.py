@@ -3,13 +3,14 @@
 from discover_rl._version import __version__
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.api import train
-from discover_rl.observers import Observer
-from discover_rl.policy import Policy, load_policy
-from discover_rl.results import Result
+from discover_rl.core.types import Stopped, UserError
+from discover_rl.envs.sparse import register_with_gymnasium
+from discover_rl.storage.policies import Policy, load_policy
+from discover_rl.storage.results import Result
 from discover_rl.strategies import STRATEGIES
+from discover_rl.training.observers import Observer
 from discover_rl.tuning import tune
 from discover_rl.tuning.trials import Trial, Tuning
-from discover_rl.types import Stopped, UserError
 
 __all__ = [
     "ALGORITHMS",
@@ -26,3 +27,5 @@ __all__ = [
     "train",
     "tune",
 ]
+
+register_with_gymnasium()

@@ -1,4 +1,4 @@
-"""The Python interface: `discover_rl.train`, and what it returns.
+"""The Python interface: what `import discover_rl` gives.
 
 Nothing heavy is imported before it is needed: `import discover_rl` and `discover --help` are quick.
 """
@@ -6,23 +6,20 @@ Nothing heavy is imported before it is needed: `import discover_rl` and `discove
 from __future__ import annotations
 
 import contextlib
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discover_rl import results
-from discover_rl.results import Result
+from discover_rl.config import Request, resolve
+from discover_rl.envs.settings import wrapper_name
+from discover_rl.storage import results
+from discover_rl.storage.files import move_aside
+from discover_rl.storage.results import Result
+from discover_rl.system import hardware
+from discover_rl.training.signals import stop_on_signal
 
 if TYPE_CHECKING:
-    from discover_rl.observers import Observer
-
-
-def default_out(task: str, algorithm: str, strategy: str) -> Path:
-    """Where runs go that were not told."""
-    return Path("runs") / f"{task.replace(':', '-').replace('/', '-')}-{algorithm}-{strategy}"
+    from discover_rl.training.observers import Observer
 
 
 def train(
@@ -36,12 +33,15 @@ def train(
     observer: Observer | Iterable[Observer | None] | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
+    fresh: bool = False,
+    anyway: bool = False,
+    wrappers: Iterable[str | Callable[[Any], Any]] = (),
     **overrides: Any,
 ) -> list[Result]:
-    """Train on a Gymnasium task, several seeds in lockstep; one Result per run.
+    """Train on a Gymnasium task, several seeds in lockstep; return one Result per run.
 
-    What `out` already holds of it is not done again: call it once more after a crash, or after
-    Ctrl-C, and it goes on where it was.
+    What `out` already holds is not trained again: call it once more after a crash, or after Ctrl-C,
+    and it goes on where it was.
 
     Args:
         task: a Gymnasium id ("Hopper-v5"), or "module:id" for an id that `module` registers.
@@ -52,9 +52,14 @@ def train(
         out: folder for records and policies; runs/TASK-ALGORITHM-STRATEGY by default.
         observer: hears of progress, one or several; None, also among several, shows it on the
             terminal.
-        checkpoint_seconds: how far apart checkpoints are.
-        processes: how many share the runs at most; 0: as many as pay. Above 1, the script that
-            calls this needs the usual `if __name__ == "__main__":` around it.
+        checkpoint_seconds: time between checkpoints.
+        processes: how many share the runs at most; 0: as many as are faster. Above 1, the script
+            that calls this needs the usual `if __name__ == "__main__":` around it.
+        fresh: start over; what `out` holds is moved aside, to OUT.old-1, OUT.old-2, …
+        anyway: go on in `out` though the code of a task of your own has changed since; the records
+            say so.
+        wrappers: Gymnasium wrappers around the task, the innermost first: functions or classes of
+            a module, or their names, "module:function".
         **overrides: settings by name: gamma=0.98, **{"strategy.lam": 0.1, "eval.every": 500}.
             A list for a float makes a run of each value, all in lockstep.
 
@@ -62,67 +67,42 @@ def train(
         results = discover_rl.train("Pendulum-v1", steps=15_000, seeds=3)
         action, _ = results[0].policy().predict(obs)
     """
-    folder = Path(out) if out is not None else default_out(task, algorithm, strategy)
-    return launch(
-        task,
-        algorithm,
-        strategy,
-        steps,
-        seeds,
-        folder,
-        overrides,
-        observer,
-        checkpoint_seconds,
-        processes,
-    )
+    from discover_rl.envs.versions import completed  # here, because it imports Gymnasium
+
+    if named := [wrapper_name(wrapper) for wrapper in wrappers]:
+        overrides["env.wrappers"] = named
+    request = Request(completed(task), algorithm, strategy, steps, seeds, overrides)
+    folder = Path(out) if out is not None else request.default_folder
+    return launch(request, folder, observer, checkpoint_seconds, processes, fresh, anyway)
 
 
 def launch(
-    task: str,
-    algorithm: str,
-    strategy: str,
-    steps: int,
-    seeds: int | Iterable[int],
+    request: Request,
     folder: Path,
-    overrides: Mapping[str, Any],
     observer: Observer | Iterable[Observer | None] | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
+    fresh: bool = False,
+    anyway: bool = False,
 ) -> list[Result]:
-    """`train`, with the settings in a mapping, where no name can be taken for an argument."""
+    """Like `train`, for a request."""
     with contextlib.ExitStack() as stack:
         stopping = stack.enter_context(stop_on_signal())  # importing takes a second, too
-        from discover_rl import config, display, tasks, training
-        from discover_rl.observers import Several
+        from discover_rl.envs.spaces import spaces
+        from discover_rl.training import launch as training
+        from discover_rl.training.observers import Observers, terminal
 
-        runs = config.resolve(task, algorithm, strategy, steps, seeds, overrides)
-        tasks.make(task).close()  # before anything is written, so that a wrong task leaves no trace
+        runs = resolve(request)
+        # Before anything is written, so that a wrong task leaves no trace.
+        spaces(request.task, runs[0].env, hardware.place(runs[0].on_policy))
+        if fresh:
+            move_aside(folder)
         asked = list(observer) if isinstance(observer, Iterable) else [observer]
-        everyone = Several(
-            stack.enter_context(display.on_terminal(folder)) if it is None else it for it in asked
+        everyone = Observers(
+            stack.enter_context(terminal.on_terminal(folder)) if one is None else one
+            for one in asked
         )
-        records = training.train(runs, folder, everyone, stopping, checkpoint_seconds, processes)
-    return [results.read(records[run.name]) for run in runs]
-
-
-@contextlib.contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM ask training to stop after a checkpoint; a second one stops it at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False  # signals belong to the main thread
-        return
-    asked = threading.Event()
-
-    def ask(number: int, frame: Any) -> None:
-        del number, frame
-        if asked.is_set():
-            print("Stopped at once; the last checkpoint is kept.", file=sys.stderr)
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        records = training.train(
+            runs, folder, everyone, stopping, checkpoint_seconds, processes, anyway
+        )
+    return [results.read(records[run.name], run.score.last) for run in runs]

@@ -16,7 +16,7 @@ from rich.table import Table
 
 import discover_rl
 from discover_rl import Stopped
-from discover_rl.store import Record
+from discover_rl.storage.records import Record
 
 OUT = Path("runs/demo")
 SEEDS = 4

@@ -1,10 +1,10 @@
-"""Train a cell of a stored study once more, as far as its first evaluations, and compare.
+"""Train the first steps of a stored study's arm again, and compare them with the records.
 
-    python results/reproduce.py [STUDY] [CELL] [STEPS]
+    python results/reproduce.py [STUDY] [ARM] [STEPS]
 
-A run of A2C or PPO depends on its seed, the versions and the kind of processor alone. So where
-these are as they were, every return comes out the same to the last bit. Elsewhere roundings differ
-and runs soon part: there, the means of all seeds must agree as far as seeds scatter.
+A run of A2C or PPO depends on its seed, the versions and the kind of processor alone. If these are
+the same as they were, every return is the same to the last bit. Otherwise rounding differs and runs
+soon go their own ways: then the means over all seeds must agree as well as seeds scatter.
 """
 
 from __future__ import annotations
@@ -15,80 +15,85 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from discover_rl import store, studies, training
+from discover_rl import studies
 from discover_rl.config import Run
-from discover_rl.observers import Observer
-from discover_rl.store import Record
-from discover_rl.types import Stopped
+from discover_rl.core.types import Stopped
+from discover_rl.storage.records import Record, record_path
+from discover_rl.training import launch
+from discover_rl.training.observers import Observer
 
 HERE = Path(__file__).parent
 ERRORS = 4.0
-"""Standard errors by which means may differ: chance exceeds it about once in a thousand times."""
+"""How many standard errors means may differ by: chance exceeds this about once in a thousand."""
 Returns = Mapping[int, Sequence[Sequence[float]]]
-"""By step, of every seed, of every episode."""
+"""By step: for each seed the returns of its episodes."""
 
 
 class Progress(Observer):
-    """Asks to stop once a step is reached."""
+    """Prints the step, and knows when it is past the last one that is wanted."""
 
     def __init__(self, until: int):
         self.step, self.until = 0, until
 
     def stepped(self, step: int) -> None:
+        """Print every 5,000 steps."""
         if step // 5000 > self.step // 5000:
             print(f"\r{step:,} of {self.until:,} steps", end="", flush=True)
         self.step = step
 
     def enough(self) -> bool:
+        """Whether training may stop."""
         return self.step > self.until
 
 
 def main() -> None:
-    given = dict(enumerate(sys.argv[1:]))
-    name, cell, steps = given.get(0, "ppo-hopper"), given.get(1, "discover"), given.get(2, "40000")
+    """Exit with 0 if the arm that is asked for agrees with its records, else with 1."""
+    defaults = ["ppo-hopper", "discover", "40000"]
+    name, arm, steps = (sys.argv[1:] + defaults[len(sys.argv) - 1 :])[:3]
     study = studies.load(HERE / f"{name}.toml")
-    runs = next(it.runs for it in study.cells if it.arm == cell)
+    runs = next(cell.runs for cell in study.cells if cell.arm == arm)
     with tempfile.TemporaryDirectory() as folder:
-        trained(runs, Path(folder), int(steps))
+        train_beginning(runs, Path(folder), int(steps))
         new = evaluations(runs, Path(folder), int(steps))
-    print(f"\r{study.name}, {cell}: {len(runs)} seeds, {int(steps):,} steps")
-    sys.exit(not compared(evaluations(runs, HERE / name, int(steps)), new))
+    print(f"\r{study.name}, {arm}: {len(runs)} seeds, {int(steps):,} steps")
+    sys.exit(not agree(evaluations(runs, HERE / name, int(steps)), new))
 
 
-def trained(runs: Sequence[Run], out: Path, until: int) -> None:
-    """The beginning of these runs: all of them would be a million steps."""
+def train_beginning(runs: Sequence[Run], out: Path, until: int) -> None:
+    """Train runs into a folder, and stop soon after step `until`."""
     progress = Progress(until)
     try:
-        training.train(runs, out, progress, progress.enough, processes=0)
+        launch.train(runs, out, progress, progress.enough, processes=0)
     except Stopped:
         return
 
 
 def evaluations(runs: Sequence[Run], out: Path, until: int) -> Returns:
-    records = [Record(store.record_of(out, run.name)) for run in runs]
+    """The returns that a folder's records have up to step `until`."""
+    records = [Record(record_path(out, run.name)) for run in runs]
     steps = [line["step"] for line in records[0].evaluations if line["step"] <= until]
     return {step: [_returns(record, step) for record in records] for step in steps}
 
 
-def compared(stored: Returns, new: Returns) -> bool:
-    """Whether they agree; said step by step."""
-    agree = bool(stored) and list(stored) == list(new)
+def agree(stored: Returns, new: Returns) -> bool:
+    """Whether new returns agree with stored ones; prints the comparison step by step."""
+    all_agree = bool(stored) and list(stored) == list(new)
     for step in stored:
-        theirs, ours = stored[step], new.get(step, [])
-        if list(map(list, theirs)) == list(map(list, ours)):
+        before, after = stored[step], new.get(step, [])
+        if list(map(list, before)) == list(map(list, after)):
             print(f"{step:9,}  the same to the last bit")
             continue
-        before, after = ([sum(it) / len(it) for it in side] for side in (theirs, ours))
-        apart = abs(_mean(after) - _mean(before))
-        allowed = ERRORS * math.hypot(_error(before), _error(after))
-        # Before anything is learned there is nothing to scatter but the last digits.
-        limit = 0.01 * abs(_mean(before)) if step == 0 else allowed
+        old_means, new_means = ([_mean(returns) for returns in side] for side in (before, after))
+        apart = abs(_mean(new_means) - _mean(old_means))
+        allowed = ERRORS * math.hypot(_standard_error(old_means), _standard_error(new_means))
+        # Before anything is learned, only the last digits can differ.
+        limit = 0.01 * abs(_mean(old_means)) if step == 0 else allowed
         fine = apart <= limit
-        agree &= fine
+        all_agree &= fine
         verdict = "agrees" if fine else "DIFFERS"
-        told = f"stored {_mean(before):.1f}, now {_mean(after):.1f}"
-        print(f"{step:9,}  {told}: {verdict} (within {limit:.1f})")
-    return agree
+        means = f"stored {_mean(old_means):.1f}, now {_mean(new_means):.1f}"
+        print(f"{step:9,}  {means}: {verdict} (within {limit:.1f})")
+    return all_agree
 
 
 def _returns(record: Record, step: int) -> list[float]:
@@ -99,9 +104,10 @@ def _mean(x: Sequence[float]) -> float:
     return sum(x) / len(x) if x else math.nan
 
 
-def _error(x: Sequence[float]) -> float:
+def _standard_error(x: Sequence[float]) -> float:
     mean = _mean(x)
-    return math.sqrt(sum((it - mean) ** 2 for it in x) / max(1, len(x) - 1) / max(1, len(x)))
+    squares = sum((number - mean) ** 2 for number in x)
+    return math.sqrt(squares / max(1, len(x) - 1) / max(1, len(x)))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,7 @@ tests, workers and the processes that tests start share what one of them has com
 """
 
 import gc
-import getpass
 import os
-import tempfile
 from importlib import metadata
 from pathlib import Path
 
@@ -15,7 +13,10 @@ import pytest
 
 # In the environment, not in jax.config, so that the processes which tests start inherit it.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-PROGRAMS = Path(tempfile.gettempdir()) / f"discover_rl-programs-{getpass.getuser()}"
+# In a folder of the user's: programs are run, and in /tmp anybody could have put some there before.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "discover_rl"
+PROGRAMS = CACHE / "test-programs"
+PROGRAMS.mkdir(mode=0o700, parents=True, exist_ok=True)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROGRAMS)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
 QUICK_TO_COMPILE = [

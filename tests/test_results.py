@@ -1,4 +1,4 @@
-"""Published results: whole, as declared, and what the documentation says of them."""
+"""Published results: they are whole and as declared, and the documentation has their numbers."""
 
 import importlib.util
 import re
@@ -6,13 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from discover_rl import store, studies
+from discover_rl import config, studies
 from discover_rl.report import comparisons, data, summary, tables
-from discover_rl.store import Record
+from discover_rl.storage.records import Record, record_path
 
 ROOT = Path(__file__).parents[1]
 STUDIES = {path.stem: path for path in sorted((ROOT / "results").glob("*.toml"))}
-PUBLISHED = [name for name in STUDIES if (ROOT / "results" / name).is_dir()]
+SHARED = {"td3-swimmer-rivals": "td3-swimmer"}
+"""Studies some of whose runs are another study's: the records of all are in that one's folder."""
+FOLDERS = {name: ROOT / "results" / SHARED.get(name, name) for name in STUDIES}
+
+
+def runs_of_another(name: str) -> list[str]:
+    """The runs of the study whose folder this one shares."""
+    return studies.load(STUDIES[SHARED[name]]).names if name in SHARED else []
+
+
+def has_begun(name: str) -> bool:
+    """Whether there is a record of a run that is this study's alone."""
+    own = set(studies.load(STUDIES[name]).names) - set(runs_of_another(name))
+    return any(record_path(FOLDERS[name], run).exists() for run in own)
+
+
+def recorded_run(record: Record) -> dict:
+    """The run that a record's first line describes, with the names that settings have now."""
+    assert record.header is not None
+    run = record.header["run"]
+    return {**run, "settings": config.current_names(run["settings"])}
+
+
+PUBLISHED = [name for name in STUDIES if has_begun(name)]
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +66,26 @@ def test_every_study_is_long_and_evaluated_often(name):
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_no_run_of_a_published_study_is_missing(name):
     study = studies.load(STUDIES[name])
-    codes = set()
+    others = runs_of_another(name)
+    codes = {False: set(), True: set()}
     for run in study.runs:
-        record = Record(store.record_of(ROOT / "results" / name, run.name))
+        record = Record(record_path(FOLDERS[name], run.name))
         assert record.header is not None
-        assert record.header["run"] == run.to_json()
+        assert recorded_run(record) == run.to_json()
         assert record.over, run.name
-        codes.add(record.header["code"]["source"])
+        codes[run.name in others].add(record.header["code"]["source"])
         if record.failure is None:
             steps = [line["step"] for line in record.evaluations]
             assert steps == list(range(0, run.steps + 1, run.eval.every))
             assert all(len(line["returns"]) == 10 for line in record.evaluations)
-    assert len(codes) == 1  # the same program made all of them
+    assert len(codes[False]) == 1  # the same program made all of them
+    assert len(codes[True]) == (name in SHARED)  # and one made those of the other study
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_pages_show_the_numbers_that_records_give(name):
     study = studies.load(STUDIES[name])
-    everything = data.load(study, ROOT / "results" / name)
+    everything = data.load(study, FOLDERS[name])
     (analysis,) = comparisons.analyse(everything)
     pages = ROOT / "docs" / "results"
     page = (pages / f"{name}.md").read_text()
@@ -68,28 +93,33 @@ def test_pages_show_the_numbers_that_records_give(name):
     assert len(table) > 2
     for line in table:
         assert line in page
-    assert f"discover run results/{name}.toml" in page
-    told = next(it for it in summary.sentences(analysis) if "discover” −" in it)
-    found = re.search(r"“discover” − [^:]+: ([+−][\d.]+ \[[^]]+\])", told)
+    elsewhere = f" --out results/{SHARED[name]}" if name in SHARED else ""
+    assert f"discover run results/{name}.toml{elsewhere}\n" in page
+    text = next(part for part in summary.sentences(analysis) if "discover” −" in part)
+    found = re.search(r"“discover” − [^:]+: ([+−][\d.]+ \[[^]]+\])", text)
     assert found is not None
     for file in (pages / "README.md", ROOT / "README.md"):
         assert found[1] in " ".join(file.read_text().split())
 
 
-def test_an_attempt_that_was_cut_is_kept_and_told_of():
-    study = studies.load(STUDIES["td3-swimmer"])
-    folder, until = ROOT / "results" / "td3-swimmer-cut", 720_000
-    for run in study.runs:
-        record = Record(store.record_of(folder, run.name))
-        assert record.header is not None
-        assert record.header["run"] == run.to_json()
+@pytest.mark.parametrize(
+    ("name", "until", "arms"), [("td3-swimmer", 720_000, 3), ("td3-swimmer-rivals", 200_000, 4)]
+)
+def test_an_attempt_that_was_cut_short_is_kept_and_reported(name, until, arms):
+    study, folder = studies.load(STUDIES[name]), ROOT / "results" / f"{name}-cut"
+    tried = [cell for cell in study.cells if (folder / cell.name).is_dir()]
+    assert len(tried) == arms
+    for run in (run for cell in tried for run in cell.runs):
+        record = Record(record_path(folder, run.name))
+        assert recorded_run(record) == run.to_json()
         steps = [line["step"] for line in record.evaluations]
         wanted = list(range(0, until + 1, run.eval.every))
         assert steps[: len(wanted)] == wanted
         assert all(len(line["returns"]) == 10 for line in record.evaluations)
-    page = " ".join((ROOT / "docs" / "results" / "td3-swimmer.md").read_text().split())
-    for cell in data.load(study, folder, until).cells:
-        assert f"{cell.final.mean():.1f} ± {cell.final.std(ddof=1):.1f}" in page
+    page = " ".join((ROOT / "docs" / "results" / f"{name}.md").read_text().split())
+    for results in data.load(study, folder, until).cells:
+        if results.cell.name in {cell.name for cell in tried}:
+            assert f"{results.final.mean():.1f} ± {results.final.std(ddof=1):.1f}" in page
 
 
 def test_pages_show_figures_that_are_there():
@@ -100,29 +130,29 @@ def test_pages_show_figures_that_are_there():
 
 def test_what_is_trained_again_is_compared(reproduce, capsys):
     stored = {0: [[10.0, 10.0], [10.0, 10.0]], 20: [[90.0, 110.0], [70.0, 90.0], [100.0, 100.0]]}
-    assert reproduce.compared(stored, stored)
+    assert reproduce.agree(stored, stored)
     assert capsys.readouterr().out.count("the same to the last bit") == 2
     close = {0: [[10.0, 10.01], [10.0, 10.0]], 20: [[80.0, 110.0], [70.0, 90.0], [100.0, 90.0]]}
-    assert reproduce.compared(stored, close)
+    assert reproduce.agree(stored, close)
     assert capsys.readouterr().out.count("agrees") == 2
-    assert not reproduce.compared(stored, close | {0: [[10.3, 10.3], [10.3, 10.3]]})
-    assert not reproduce.compared(stored, close | {20: [[200.0, 210.0]] * 3})
+    assert not reproduce.agree(stored, close | {0: [[10.3, 10.3], [10.3, 10.3]]})
+    assert not reproduce.agree(stored, close | {20: [[200.0, 210.0]] * 3})
     assert capsys.readouterr().out.count("DIFFERS") == 2
-    assert not reproduce.compared(stored, {0: stored[0]})
-    assert not reproduce.compared({}, {})
+    assert not reproduce.agree(stored, {0: stored[0]})
+    assert not reproduce.agree({}, {})
 
 
 @pytest.mark.slow
-def test_the_beginning_of_runs_is_trained_and_no_more(reproduce, tmp_path, monkeypatch):
+def test_the_beginning_of_runs_is_trained_and_no_more(reproduce, tmp_path):
     text = (STUDIES["ppo-hopper"]).read_text()
     text = text.replace("1_000_000", "4_000").replace("20_000", "500").replace("= 10\n", "= 2\n")
     text = text.replace('"envpool"', '"gymnasium"').replace("Hopper-v5", "Pendulum-v1")
-    # So many epochs that a rollout takes longer than the word that it was enough.
+    # So many epochs that a rollout takes longer than it takes to ask for a stop.
     text += '"horizon" = 128\n"minibatches" = 8\n"epochs" = 200\n'
     (tmp_path / "small.toml").write_text(text)
     runs = studies.load(tmp_path / "small.toml").cells[0].runs
-    reproduce.trained(runs, tmp_path / "out", 1000)
+    reproduce.train_beginning(runs, tmp_path / "out", 1000)
     found = reproduce.evaluations(runs, tmp_path / "out", 1000)
     assert list(found) == [0, 500, 1000]
     assert all(len(seeds) == 2 and len(seeds[0]) == 2 for seeds in found.values())
-    assert not Record(store.record_of(tmp_path / "out", runs[0].name)).evaluated(2000)
+    assert not Record(record_path(tmp_path / "out", runs[0].name)).evaluated(2000)

@@ -1,4 +1,13 @@
-"""The algorithms, by name. A member is a module with `Hyper`, `blueprint` and `make`."""
+"""How an agent learns: one file per algorithm.
+
+A member is a module with `Hyper` (its hyper-parameters), `blueprint` (its actor's architecture) and
+`make` (the algorithm, given a strategy). `off_policy.py` is what DDPG, TD3 and SAC share,
+`on_policy.py` what A2C and PPO share, `likelihood.py` how likely a rollout's actions were.
+`interface.py` says what an algorithm is to the agent that runs it.
+"""
+
+import importlib
+from typing import Any
 
 ALGORITHMS = {
     "a2c": "advantage actor-critic (on-policy)",
@@ -7,6 +16,16 @@ ALGORITHMS = {
     "sac": "soft actor-critic with learned temperature (off-policy)",
     "td3": "twin delayed DDPG (off-policy)",
 }
+"""The algorithms, by name, each with a sentence."""
 
-ON_POLICY = ("a2c", "ppo")
-"""Those that learn from whole rollouts."""
+
+def load(name: str) -> Any:
+    """The module of an algorithm. Imports JAX, which takes a second the first time.
+
+    >>> load("ppo").Hyper.on_policy, load("td3").Hyper.on_policy
+    (True, False)
+    """
+    return importlib.import_module(f"discover_rl.algorithms.{name}")
+
+
+__all__ = ["ALGORITHMS", "load"]

@@ -5,9 +5,9 @@
     critic:   y = r + γ (1 − d) Q′(s′, clip(π′(s′) + the strategy's shift))            target
               descend (y − Q(s, ã))² + decay of the critic's weights
     actor:    ascend Q(s, π(s))                                                   actor_loss
-    targets:  actor, critic and the strategy's own follow
+    targets:  those of actor, critic and strategy follow
 
-The action enters the critic at its second hidden layer. What surrounds this is in offpolicy.py.
+The action enters the critic at its second hidden layer. What surrounds this is in off_policy.py.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from typing import Any
 
 import optax
 
-from discover_rl import networks
-from discover_rl.algorithms import core, offpolicy
-from discover_rl.algorithms.core import Core, State, blueprint, clip, policy
-from discover_rl.equations import td_target
-from discover_rl.hyper import hyper, setting
-from discover_rl.interfaces import Algorithm, Strategy
-from discover_rl.types import Array, Batch, Net, Nudge, Optimiser, Spec
+from discover_rl.algorithms import off_policy, off_policy_parts
+from discover_rl.algorithms.interface import OffPolicyAlgorithm
+from discover_rl.algorithms.off_policy_parts import Parts, State, blueprint, clip, policy
+from discover_rl.core import networks
+from discover_rl.core.equations import td_target
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.types import Array, Batch, Key, Net, Nudge, Optimiser, Spec
+from discover_rl.strategies.interface import Strategy
 
 __all__ = ["Hyper", "blueprint", "make"]
 
 
 @hyper
-class Hyper(core.Hyper):
+class Hyper(off_policy_parts.Hyper):
+    """Hyper-parameters of DDPG."""
+
     tau = 0.001
     actor_lr = 1e-4
     critic_lr = 1e-3
@@ -47,15 +50,18 @@ def q_value(critic: Net, obs: Array, action: Array) -> Array:
 
 
 def critic_optimiser(hp: Hyper) -> Optimiser:
+    """Adam on gradients with an L2 penalty."""
     # The penalty joins the gradient before Adam scales it, as in PyTorch's Adam; not AdamW.
     return optax.chain(optax.add_decayed_weights(hp.weight_decay), optax.adam(hp.critic_lr))
 
 
-def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
-    def critic(key: Any) -> Net:
+def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
+    """DDPG on tasks with these spaces, exploring by this strategy."""
+
+    def critic(key: Key) -> Net:
         return networks.init(key, spec.observation_size, settings.hidden, 1, late=spec.action_size)
 
-    def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
+    def target(state: State, nudge: Nudge, batch: Batch, key: Key) -> Array:
         del key
         action = policy(nudge, batch.next_obs)
         if settings.clip_target:
@@ -63,17 +69,17 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
         value = q_value(state.target_critics, batch.next_obs, action)[0]
         return td_target(batch.reward, batch.terminated, value, state.hyper.gamma)
 
-    def actor_loss(state: State, nudge: Nudge, obs: Array, key: Any) -> tuple[Array, Any]:
+    def actor_loss(state: State, nudge: Nudge, obs: Array, key: Key) -> tuple[Array, Any]:
         del key
         return -q_value(state.critics, obs, policy(nudge, obs)).mean(), ()
 
-    parts = Core(
-        critic,
-        target,
-        actor_loss,
+    parts = Parts(
+        critic=critic,
+        target=target,
+        actor_loss=actor_loss,
         critics=1,
         q=q_value,
         critic_optimiser=critic_optimiser,
         normalise=settings.normalise,
     )
-    return offpolicy.make(spec, settings, strategy, parts)
+    return off_policy.make(spec, settings, strategy, parts)

@@ -1,10 +1,10 @@
 """How likely a rollout's actions are and what its states are worth, at any parameters.
 
-There are three ways; a strategy chooses by what it brings:
+There are three ways. A strategy chooses one by what its `Density` has:
 
-    alone      every action by itself, at the context that was kept
-    recalled   every action as its policy was nudged then, by the memory that was kept   (recall)
-    in pieces  every action given those before it in its episode                    (likelihood)
+    alone      each action by itself, at the context that was stored
+    recalled   each action as its policy was nudged then, by the memory that was stored  (recall)
+    in pieces  each action given those before it in its episode                        (log_prob)
 """
 
 from __future__ import annotations
@@ -17,32 +17,34 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from discover_rl import networks
-from discover_rl.equations import gaussian_log_prob
-from discover_rl.interfaces import Strategy, View
-from discover_rl.types import Array, Form, Net, Nudge, Rollout
+from discover_rl.core import networks
+from discover_rl.core.equations import gaussian_log_prob
+from discover_rl.core.types import Array, Key, Net, Nudge, PolicyHead, Rollout
+from discover_rl.strategies.interface import Strategy, View
 
-FORM = Form(activation="tanh", squash=False)
+HEAD = PolicyHead(activation="tanh", squash=False)
+"""How an on-policy actor's outputs become a mean action."""
 TOGETHER = 256
-"""How many samples under memories of their own are computed at once: each has its own network."""
+"""How many samples with memories of their own are computed at once: each has its own network."""
 
 
 class Sample(NamedTuple):
-    """What a step of learning sees of a rollout; n of them."""
+    """What one update sees of a rollout; n steps."""
 
     obs: Array  # (n, observation)
     context: Array  # (n, context)
     action: Array  # (n, action)
-    log_prob: Array  # (n,) at the start of learning
+    log_prob: Array  # (n,) when learning from the rollout began
     value: Array  # (n,) likewise
     advantage: Array  # (n,)
     target: Array  # (n,) R̂
     ended: Any = ()  # (n,) in pieces: whether an episode ended there
     which: Any = ()  # recalled: (n,) which memory; in pieces: (pieces,) which of them these are
+    next_obs: Any = ()  # (n, observation), for strategies with a bonus
 
 
 class Piece(NamedTuple):
-    """Steps of one environment in a row; L of them."""
+    """L steps of one environment in a row."""
 
     obs: Array  # (L, observation)
     context: Array  # (L, context)
@@ -50,166 +52,186 @@ class Piece(NamedTuple):
     ended: Any = ()  # (L,)
 
 
-class Judgement(NamedTuple):
+class RolloutLikelihood(NamedTuple):
     """Of a whole rollout, before anything is learned from it; N = steps · environments."""
 
     log_prob: Array  # (N,)
     value: Array  # (N,)
     next_value: Array  # (N,)
-    aid: Any  # what all steps of learning share: recalled memories, or beliefs where pieces start
-    which: Any  # as in a Sample; in pieces ()
+    shared: Any  # what all updates share: recalled memories, or the beliefs where pieces start
+    which: Any  # as in a Sample; () in pieces
     belief: Any  # (environments, …) after the rollout
 
 
-class Judge(NamedTuple):
-    """A strategy's way."""
+class Likelihood(NamedTuple):
+    """One of the three ways. `own` is the strategy's state, `view` what it is shown."""
 
-    # (own, shown, rollout, next context, belief) → Judgement
-    rollout: Callable[..., Judgement]
-    # (own, shown, aid, sample) → log-probabilities and values, differentiable in what is shown
-    sample: Callable[..., tuple[Array, Array]]
-    # (key, whole) → the samples of every step of learning, in order: (steps, n, …)
-    deal: Callable[[Any, Sample], Sample]
+    rollout: Callable[[Any, View, Rollout, Array | None, Any], RolloutLikelihood]
+    """(own, view, rollout, next context, belief) → the likelihood of all of it."""
+    sample: Callable[[Any, View, Any, Sample], tuple[Array, Array, Array]]
+    """(own, view, shared, sample) → log-probabilities (n,), values (n,) and the logarithm of the
+    policy's standard deviation, (action,) or (n, action); differentiable in what `view` has."""
+    minibatches: Callable[[Key, Sample], Sample]
+    """(key, whole rollout) → the samples of every update, in order: (updates, n, …)."""
 
 
 def mean_of(nudge: Nudge, obs: Array) -> Array:
-    """The mean of the policy's own action."""
-    return networks.mean_action(FORM, nudge.net, networks.with_context(obs, nudge.context))
+    """The mean of the policy's own action: (n, observation) → (n, action)."""
+    inputs = networks.with_context(obs, nudge.context)
+    return networks.mean_action(HEAD, nudge.net, inputs, nudge.mean_shift)
 
 
 def value_of(critic: Net, obs: Array, context: Array | None) -> Array:
-    seen = networks.with_context(obs, context)
-    return networks.apply(critic, seen, FORM.activation)[..., 0]
+    """V(s): (n, observation) → (n,)."""
+    inputs = networks.with_context(obs, context)
+    return networks.apply(critic, inputs, HEAD.activation)[..., 0]
+
+
+def log_std_of(nudge: Nudge) -> Array:
+    """Of the policy's own action: (action,), or (n, action) where the nudge gives it."""
+    return nudge.net["log_std"]["value"] if nudge.std is None else jnp.log(nudge.std)
 
 
 def log_prob_of(nudge: Nudge, obs: Array, action: Array) -> Array:
-    return gaussian_log_prob(action, mean_of(nudge, obs), nudge.net["log_std"]["value"][None])
+    """log π(a|s): (n, observation), (n, action) → (n,)."""
+    mean, log_std = mean_of(nudge, obs), log_std_of(nudge)
+    return gaussian_log_prob(action, mean, log_std if log_std.ndim > 1 else log_std[None])
 
 
 def flat(rollout: Any) -> Any:
-    """(T, n, …) → (T · n, …)"""
+    """(T, n, …) → (T · n, …), for every leaf."""
     return jax.tree.map(
         lambda leaf: leaf.reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), rollout
     )
 
 
-def make(strategy: Strategy, horizon: int, minibatches: int, epochs: int) -> Judge:
-    def kept(context: Array) -> Array | None:
-        return context if strategy.context_size else None
+def make(strategy: Strategy, horizon: int, minibatches: int, epochs: int) -> Likelihood:
+    """The way that this strategy chooses, for rollouts of `horizon` steps."""
+    density, acting = strategy.density, strategy.acting
 
-    def deal(key: Any, whole: Sample) -> Sample:
-        """Every sample once an epoch, in any order."""
+    def stored(context: Array) -> Array | None:
+        return context if strategy.network.context_size else None
+
+    def shuffled(key: Key, whole: Sample) -> Sample:
+        """Every sample once an epoch, in random order."""
         count = whole.value.shape[0]
         size = count // minibatches
         rows = _orders(key, epochs, count, minibatches * size).reshape(-1, size)
-        # All epochs are laid out before the first step: gathering at each takes longer.
+        # All epochs are laid out before the first update: gathering at each takes longer.
         return jax.tree.map(lambda leaf: leaf[rows], whole)
 
     # Alone.
 
-    def alone(own: Any, shown: View, aid: Any, sample: Any) -> tuple[Array, Array]:
-        del own, aid
-        assert shown.critic is not None
-        context = kept(sample.context)
-        nudge = Nudge(shown.params["net"], context=context)
+    def nudge_at(own: Any, view: View, obs: Array, context: Array) -> Nudge:
+        nudge = Nudge(view.net) if density.nudge is None else density.nudge(own, view, obs)
+        return nudge._replace(context=stored(context))
+
+    def alone(own: Any, view: View, shared: Any, sample: Any) -> tuple[Array, Array, Array]:
+        del shared
+        assert view.critic is not None
+        nudge = nudge_at(own, view, sample.obs, sample.context)
         log_prob = log_prob_of(nudge, sample.obs, sample.action)
-        return log_prob, value_of(shown.critic, sample.obs, context)
+        return log_prob, value_of(view.critic, sample.obs, nudge.context), log_std_of(nudge)
 
     def all_alone(
-        own: Any, shown: View, rollout: Rollout, next_context: Array | None, belief: Any
-    ) -> Judgement:
+        own: Any, view: View, rollout: Rollout, next_context: Array | None, belief: Any
+    ) -> RolloutLikelihood:
         steps = flat(rollout._replace(memory=()))
-        log_prob, value = alone(own, shown, (), steps)
-        assert shown.critic is not None
-        next_value = value_of(shown.critic, steps.next_obs, next_context)
-        return Judgement(log_prob, value, next_value, (), (), belief)
+        log_prob, value, _ = alone(own, view, (), steps)
+        assert view.critic is not None
+        next_value = value_of(view.critic, steps.next_obs, next_context)
+        return RolloutLikelihood(log_prob, value, next_value, (), (), belief)
 
-    if strategy.recall is None and strategy.likelihood is None:
-        return Judge(all_alone, alone, deal)
+    if density.recall is None and density.log_prob is None:
+        return Likelihood(all_alone, alone, shuffled)
 
     # Recalled.
 
-    def nudged(own: Any, shown: View, held: Any, obs: Array, context: Array) -> Nudge:
-        _, nudge = strategy.behave(own, held, shown, obs, (), False)
-        critic = shown.critic if nudge.critic is None else nudge.critic
-        return nudge._replace(context=kept(context), critic=critic)
+    def recalled_nudge(own: Any, view: View, held: Any, obs: Array, context: Array) -> Nudge:
+        _, nudge = acting.behave(own, held, view, obs, (), False)
+        critic = view.critic if nudge.critic is None else nudge.critic
+        return nudge._replace(context=stored(context), critic=critic)
 
-    def under(own: Any, shown: View, held: Any, it: Any) -> tuple[Array, Array]:
-        """All of these under one memory."""
-        nudge = nudged(own, shown, held, it.obs, it.context)
+    def under(own: Any, view: View, held: Any, steps: Any) -> tuple[Array, Array]:
+        """Log-probabilities and values of steps that share one memory."""
+        nudge = recalled_nudge(own, view, held, steps.obs, steps.context)
         assert nudge.critic is not None
-        log_prob = log_prob_of(nudge, it.obs, it.action)
-        return log_prob, value_of(nudge.critic, it.obs, nudge.context)
+        log_prob = log_prob_of(nudge, steps.obs, steps.action)
+        return log_prob, value_of(nudge.critic, steps.obs, nudge.context)
 
-    def recalled(own: Any, shown: View, aid: Any, sample: Sample) -> tuple[Array, Array]:
-        if single(aid):
-            return under(own, shown, _at(aid, 0), sample)
+    def recalled(own: Any, view: View, shared: Any, sample: Sample) -> tuple[Array, Array, Array]:
+        log_std = log_std_of(Nudge(view.net))
+        if single(shared):
+            return *under(own, view, _at(shared, 0), sample), log_std
 
-        def one(which: Array, *it: Array) -> tuple[Array, Array]:
-            row = Piece(*(leaf[None] for leaf in it))
-            log_prob, value = under(own, shown, _at(aid, which), row)
+        def one(which: Array, *leaves: Array) -> tuple[Array, Array]:
+            row = Piece(*(leaf[None] for leaf in leaves))
+            log_prob, value = under(own, view, _at(shared, which), row)
             return log_prob[0], value[0]
 
-        return jax.vmap(one)(sample.which, sample.obs, sample.context, sample.action)
+        each = jax.vmap(one)(sample.which, sample.obs, sample.context, sample.action)
+        return *each, log_std
 
     def all_recalled(
-        own: Any, shown: View, rollout: Rollout, next_context: Array | None, belief: Any
-    ) -> Judgement:
-        assert strategy.recall is not None
+        own: Any, view: View, rollout: Rollout, next_context: Array | None, belief: Any
+    ) -> RolloutLikelihood:
+        assert density.recall is not None
         memories, which = rollout.memory
-        aid, which = jax.vmap(strategy.recall)(memories), which.reshape(-1)
+        shared, which = jax.vmap(density.recall)(memories), which.reshape(-1)
         steps = flat(rollout._replace(memory=()))
 
-        def judged(held: Any, it: Any) -> tuple[Array, Array, Array]:
-            now, after = it
-            log_prob, value = under(own, shown, held, now)
-            critic = nudged(own, shown, held, after.obs, after.context).critic
+        def evaluate(held: Any, both: Any) -> tuple[Array, Array, Array]:
+            now, after = both
+            log_prob, value = under(own, view, held, now)
+            critic = recalled_nudge(own, view, held, after.obs, after.context).critic
             assert critic is not None
-            return log_prob, value, value_of(critic, after.obs, kept(after.context))
+            return log_prob, value, value_of(critic, after.obs, stored(after.context))
 
-        blank = steps.context if next_context is None else next_context
-        both = steps, steps._replace(obs=steps.next_obs, context=blank)
-        if single(aid):
-            outcome = judged(_at(aid, 0), both)
+        following = steps.context if next_context is None else next_context
+        both = steps, steps._replace(obs=steps.next_obs, context=following)
+        if single(shared):
+            outcome = evaluate(_at(shared, 0), both)
         else:
 
-            def one(it: Any) -> Any:
-                row = jax.tree.map(lambda leaf: leaf[None], it[1])
-                return jax.tree.map(lambda leaf: leaf[0], judged(_at(aid, it[0]), row))
+            def one(row: Any) -> Any:
+                alone = jax.tree.map(lambda leaf: leaf[None], row[1])
+                return jax.tree.map(lambda leaf: leaf[0], evaluate(_at(shared, row[0]), alone))
 
             outcome = jax.lax.map(one, (which, both), batch_size=min(TOGETHER, which.size))
         log_prob, value, next_value = outcome
-        return Judgement(log_prob, value, next_value, aid, which, belief)
+        return RolloutLikelihood(log_prob, value, next_value, shared, which, belief)
 
-    if strategy.recall is not None:
-        return Judge(all_recalled, recalled, deal)
+    if density.recall is not None:
+        return Likelihood(all_recalled, recalled, shuffled)
 
     # In pieces.
 
-    assert strategy.likelihood is not None
-    likelihood = strategy.likelihood
+    assert density.log_prob is not None
+    sequence_log_prob = density.log_prob
 
     def length(count: int) -> int:
         """Of a piece: it divides a minibatch and an environment's part of a rollout."""
         common = math.gcd(count // minibatches, horizon)
-        return max(it for it in range(1, min(common, strategy.piece) + 1) if common % it == 0)
+        longest = min(common, density.max_piece)
+        return max(size for size in range(1, longest + 1) if common % size == 0)
 
-    def in_pieces(own: Any, shown: View, aid: Any, sample: Sample) -> tuple[Array, Array]:
-        assert shown.critic is not None
+    def in_pieces(own: Any, view: View, shared: Any, sample: Sample) -> tuple[Array, Array, Array]:
+        assert view.critic is not None
         whole = Piece(sample.obs, sample.context, sample.action, sample.ended)
         shape = len(sample.which), len(sample.value) // len(sample.which)
         pieces = jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), whole)
-        each = jax.vmap(lambda belief, piece: likelihood(own, shown, belief, piece)[0])
-        log_prob = each(_at(aid, sample.which), pieces).reshape(-1)
-        return log_prob, value_of(shown.critic, sample.obs, kept(sample.context))
+        each = jax.vmap(lambda belief, piece: sequence_log_prob(own, view, belief, piece)[0])
+        log_prob = each(_at(shared, sample.which), pieces).reshape(-1)
+        value = value_of(view.critic, sample.obs, stored(sample.context))
+        return log_prob, value, log_std_of(Nudge(view.net))
 
     def all_in_pieces(
-        own: Any, shown: View, rollout: Rollout, next_context: Array | None, belief: Any
-    ) -> Judgement:
-        judged = all_alone(own, shown, rollout, next_context, belief)
+        own: Any, view: View, rollout: Rollout, next_context: Array | None, belief: Any
+    ) -> RolloutLikelihood:
+        by_themselves = all_alone(own, view, rollout, next_context, belief)
         count = rollout.reward.shape[1]
-        if "rollout" in strategy.renews:
-            belief = jax.tree.map(lambda it: jnp.stack([it] * count), strategy.belief)
+        if "rollout" in acting.resample_on:
+            belief = jax.tree.map(lambda leaf: jnp.stack([leaf] * count), density.initial_belief)
         size = length(rollout.reward.size)
         whole = Piece(rollout.obs, rollout.context, rollout.action, rollout.ended)
         # (T, n, …) → (T / L, n, L, …): all environments go through their pieces together.
@@ -219,17 +241,17 @@ def make(strategy: Strategy, horizon: int, minibatches: int, epochs: int) -> Jud
         )
 
         def sweep(belief: Any, pieces: Any) -> tuple[Any, tuple[Any, Array]]:
-            each = jax.vmap(lambda belief, piece: likelihood(own, shown, belief, piece))
+            each = jax.vmap(lambda belief, piece: sequence_log_prob(own, view, belief, piece))
             log_prob, after = each(belief, pieces)
             return after, (belief, log_prob)
 
         after, (starts, log_prob) = jax.lax.scan(sweep, belief, rows)
-        return judged._replace(
-            log_prob=log_prob.swapaxes(1, 2).reshape(-1), aid=flat(starts), belief=after
+        return by_themselves._replace(
+            log_prob=log_prob.swapaxes(1, 2).reshape(-1), shared=flat(starts), belief=after
         )
 
-    def deal_pieces(key: Any, whole: Sample) -> Sample:
-        """Every piece once an epoch, in any order; its steps stay in theirs."""
+    def shuffled_pieces(key: Key, whole: Sample) -> Sample:
+        """Every piece once an epoch, in random order; the steps of a piece stay in theirs."""
         count = whole.value.shape[0]
         size, envs = length(count), count // horizon
         pieces = count // size
@@ -241,19 +263,19 @@ def make(strategy: Strategy, horizon: int, minibatches: int, epochs: int) -> Jud
         rows = rows.reshape(len(order), together * size)
         return jax.tree.map(lambda leaf: leaf[rows], whole)._replace(which=order)
 
-    return Judge(all_in_pieces, in_pieces, deal_pieces)
+    return Likelihood(all_in_pieces, in_pieces, shuffled_pieces)
 
 
-def single(aid: Any) -> bool:
-    """Whether all was done under one memory."""
-    return all(leaf.shape[0] == 1 for leaf in jax.tree.leaves(aid))
+def single(shared: Any) -> bool:
+    """Whether all steps were made under one memory."""
+    return all(leaf.shape[0] == 1 for leaf in jax.tree.leaves(shared))
 
 
 def _at(tree: Any, which: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[which], tree)
 
 
-def _orders(key: Any, epochs: int, count: int, used: int) -> Array:
-    """So many of that many numbers, shuffled, for every epoch: (epochs, used)."""
+def _orders(key: Key, epochs: int, count: int, used: int) -> Array:
+    """Random orders of `count` numbers, one for every epoch, their first `used`: (epochs, used)."""
     # Sorting random numbers once: random.permutation sorts several times to rule out ties.
     return jnp.argsort(random.bits(key, (epochs, count)), axis=1)[:, :used]

@@ -5,11 +5,11 @@
               y = scale · r + γ (1 − d) (min over i of Q′ᵢ(s′, ã′) − α log π)          target
               descend Σᵢ (y − Qᵢ(s, ã))²
     actor:    descend α log π(a|s) − min over i of Qᵢ(s, a), a a new sample        actor_loss
-    α:        descend −log α · (log π + target entropy)                     temperature_slope
-    targets:  critics and the strategy's own follow
+    α:        descend −log α · (log π + target entropy)                     temperature_gradient
+    targets:  those of critics and strategy follow
 
 Actions, and so densities and entropies, are in units of the box. What surrounds this is in
-offpolicy.py.
+off_policy.py.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ import jax.numpy as jnp
 import optax
 from jax import random
 
-from discover_rl import networks
-from discover_rl.algorithms import core, offpolicy
-from discover_rl.algorithms.core import Core, State, clip, descend
-from discover_rl.equations import squash, td_target
-from discover_rl.hyper import hyper, setting
-from discover_rl.interfaces import Algorithm, Blueprint, Strategy
-from discover_rl.types import Array, Batch, Net, Nudge, Spec
+from discover_rl.algorithms import off_policy, off_policy_parts
+from discover_rl.algorithms.interface import OffPolicyAlgorithm
+from discover_rl.algorithms.off_policy_parts import Parts, State, clip
+from discover_rl.core import networks
+from discover_rl.core.equations import descend, squash, td_target
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.types import Array, Batch, Key, Net, Nudge, Spec
+from discover_rl.strategies.interface import Blueprint, Strategy
 
 __all__ = ["Hyper", "blueprint", "make"]
 
 LOG_STD = -20.0, 2.0
-"""Where the logarithm of the policy's standard deviation is cut."""
+"""The logarithm of the policy's standard deviation is clipped to this range."""
 
 
 @hyper
-class Hyper(core.Hyper):
+class Hyper(off_policy_parts.Hyper):
+    """Hyper-parameters of SAC."""
+
     temperature: float = setting(1.0, "α: weight of the entropy; where it starts.", above=0)
     temperature_lr: float = setting(3e-4, "Learning rate of log α.", low=0)
     target_entropy: float = setting(-1.0, "Entropy that α aims at, per action dimension.")
@@ -49,29 +52,36 @@ class Hyper(core.Hyper):
 
 def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
     """The actor's architecture: means, then logarithms of standard deviations."""
-    return core.blueprint(spec, hp)._replace(outputs=2 * spec.action_size, density=True)
+    return off_policy_parts.blueprint(spec, hp)._replace(
+        outputs=2 * spec.action_size, density=True, samples=hp.behaviour == "sample"
+    )
 
 
 class Temperature(NamedTuple):
+    """The learned temperature."""
+
     log: Array  # () log α
     optimiser: Any
 
 
-def gaussian(nudge: Nudge, obs: Array) -> tuple[Array, Array]:
+def distribution(nudge: Nudge, obs: Array) -> tuple[Array, Array]:
     """Mean and standard deviation before squashing; (n, observation) → two of (n, action)."""
     outputs = networks.apply(nudge.net, networks.with_context(obs, nudge.context))
     xp = networks.namespace(outputs)
     size = outputs.shape[-1] // 2
-    std = xp.exp(xp.clip(outputs[..., size:], *LOG_STD))
-    return outputs[..., :size], xp.sqrt(std**2 + nudge.spread**2)
+    std = xp.exp(xp.clip(outputs[..., size:], *LOG_STD)) if nudge.std is None else nudge.std
+    mean, std = outputs[..., :size], xp.sqrt(std**2 + nudge.spread**2)
+    return (mean if nudge.mean_shift is None else mean + nudge.mean_shift), std
 
 
 def policy(nudge: Nudge, obs: Array) -> Array:
-    return networks.tanh(gaussian(nudge, obs)[0]) + nudge.shift
+    """The mean action with the nudge's shift: (n, observation) → (n, action)."""
+    return networks.tanh(distribution(nudge, obs)[0]) + nudge.shift
 
 
 def sample(nudge: Nudge, obs: Array, noise: Array) -> Array:
-    mean, std = gaussian(nudge, obs)
+    """An action of the policy's own: (n, observation), (n, action) → (n, action)."""
+    mean, std = distribution(nudge, obs)
     return networks.tanh(mean + std * noise)
 
 
@@ -82,32 +92,33 @@ def mean_net(net: Net) -> Net:
 
 
 def temperature(state: State) -> Array:
-    """α"""
+    """α, learned or fixed: ()."""
     if state.hyper.learn_temperature:
         return jnp.exp(state.extra.log)
     return state.hyper.temperature
 
 
-def temperature_slope(log_prob: Array, target_entropy: Any) -> Array:
-    """The slope in log α of −log α · (log π + target entropy): below 0 where entropy is short."""
+def temperature_gradient(log_prob: Array, target_entropy: Any) -> Array:
+    """The gradient of −log α · (log π + target entropy) in log α; below 0 if entropy is short."""
     return -(log_prob.mean() + target_entropy)
 
 
-def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
+def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
+    """SAC on tasks with these spaces, exploring by this strategy."""
     by_sample = settings.behaviour == "sample"
 
-    def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
+    def target(state: State, nudge: Nudge, batch: Batch, key: Key) -> Array:
         hp = state.hyper
         noise = random.normal(key, batch.bare.shape)
-        bare, log_prob = squash(*gaussian(nudge, batch.next_obs), noise)
+        bare, log_prob = squash(*distribution(nudge, batch.next_obs), noise)
         action = clip(bare + nudge.shift)
         value = networks.q_value(state.target_critics, batch.next_obs, action).min(axis=0)
         value -= temperature(state) * log_prob
         return td_target(hp.reward_scale * batch.reward, batch.terminated, value, hp.gamma)
 
-    def actor_loss(state: State, nudge: Nudge, obs: Array, key: Any) -> tuple[Array, Any]:
+    def actor_loss(state: State, nudge: Nudge, obs: Array, key: Key) -> tuple[Array, Any]:
         noise = random.normal(key, (len(obs), spec.action_size))
-        bare, log_prob = squash(*gaussian(nudge, obs), noise)
+        bare, log_prob = squash(*distribution(nudge, obs), noise)
         value = networks.q_value(state.critics, obs, bare + nudge.shift).min(axis=0)
         return (temperature(state) * log_prob - value).mean(), log_prob
 
@@ -120,23 +131,26 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
     def after(state: State, hp: Hyper, log_prob: Array) -> Any:
         if not settings.learn_temperature:
             return ()
-        slope = temperature_slope(log_prob, hp.target_entropy * spec.action_size)
+        gradient = temperature_gradient(log_prob, hp.target_entropy * spec.action_size)
         optimiser = optax.adam(hp.temperature_lr)
-        return Temperature(*descend(optimiser, slope, state.extra.optimiser, state.extra.log))
+        return Temperature(*descend(optimiser, gradient, state.extra.optimiser, state.extra.log))
 
-    parts = Core(
-        core.critic(spec, settings),
-        target,
-        actor_loss,
-        outputs=2,
+    parts = Parts(
+        critic=off_policy_parts.critic(spec, settings),
+        target=target,
+        actor_loss=actor_loss,
+        outputs_per_action=2,
         policy=policy,
+        distribution=distribution,
         sample=sample if by_sample else None,
         draw=random.normal if by_sample else lambda key, shape: (),
-        mean=mean_net,
-        extra=extra,
-        after=after,
+        mean_net=mean_net,
+        init_extra=extra,
+        after_actor=after,
         report=lambda state: {"temperature": temperature(state)},
+        reward_scale=lambda hp: hp.reward_scale,
+        entropy_weight=temperature,
         has_target_actor=False,
         targets_every=settings.target_period,
     )
-    return offpolicy.make(spec, settings, strategy, parts)
+    return off_policy.make(spec, settings, strategy, parts)

@@ -6,9 +6,9 @@
               descend Σᵢ (y − Qᵢ(s, ã))²
     every `delay` updates
     actor:    ascend Q₁(s, π(s))                                                 actor_loss
-    targets:  actor, critics and the strategy's own follow
+    targets:  those of actor, critics and strategy follow
 
-What surrounds this is in offpolicy.py.
+What surrounds this is in off_policy.py.
 """
 
 from __future__ import annotations
@@ -19,25 +19,29 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from discover_rl import networks
-from discover_rl.algorithms import core, offpolicy
-from discover_rl.algorithms.core import Core, State, blueprint, clip, policy
-from discover_rl.equations import td_target
-from discover_rl.hyper import hyper, setting
-from discover_rl.interfaces import Algorithm, Strategy
-from discover_rl.types import Array, Batch, Net, Nudge, Spec
+from discover_rl.algorithms import off_policy, off_policy_parts
+from discover_rl.algorithms.interface import OffPolicyAlgorithm
+from discover_rl.algorithms.off_policy_parts import Parts, State, blueprint, clip, policy
+from discover_rl.core import networks
+from discover_rl.core.equations import td_target
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.types import Array, Batch, Key, Net, Nudge, Spec
+from discover_rl.strategies.interface import Strategy
 
 __all__ = ["Hyper", "blueprint", "make"]
 
 
 @hyper
-class Hyper(core.Hyper):
+class Hyper(off_policy_parts.Hyper):
+    """Hyper-parameters of TD3."""
+
     smoothing: float = setting(0.2, "Std of the noise on target actions, in half-ranges.", low=0)
     smoothing_clip: float = setting(0.5, "Largest noise on target actions, in half-ranges.", low=0)
     delay: int = setting(2, "Critic updates per update of actor and targets.", low=1)
 
 
-def smoothing_noise(key: Any, shape: tuple[int, ...], hp: Hyper) -> Array:
+def smoothing_noise(key: Key, shape: tuple[int, ...], hp: Hyper) -> Array:
+    """The clipped noise on target actions, of this shape."""
     return jnp.clip(hp.smoothing * random.normal(key, shape), -hp.smoothing_clip, hp.smoothing_clip)
 
 
@@ -47,23 +51,25 @@ def lowest_target(critics: Net, next_action: Array, batch: Batch, gamma: Any) ->
     return td_target(batch.reward, batch.terminated, value, gamma)
 
 
-def make(spec: Spec, settings: Hyper, strategy: Strategy) -> Algorithm:
-    def target(state: State, nudge: Nudge, batch: Batch, key: Any) -> Array:
+def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
+    """TD3 on tasks with these spaces, exploring by this strategy."""
+
+    def target(state: State, nudge: Nudge, batch: Batch, key: Key) -> Array:
         action = policy(nudge, batch.next_obs)
-        if not strategy.smooths:
+        if not strategy.learning.replaces_smoothing:
             action += smoothing_noise(key, action.shape, state.hyper)
         return lowest_target(state.target_critics, clip(action), batch, state.hyper.gamma)
 
-    def actor_loss(state: State, nudge: Nudge, obs: Array, key: Any) -> tuple[Array, Any]:
+    def actor_loss(state: State, nudge: Nudge, obs: Array, key: Key) -> tuple[Array, Any]:
         del key
         first = jax.tree.map(lambda leaf: leaf[0], state.critics)
         return -networks.q_value(first, obs, policy(nudge, obs)).mean(), ()
 
-    parts = Core(
-        core.critic(spec, settings),
-        target,
-        actor_loss,
+    parts = Parts(
+        critic=off_policy_parts.critic(spec, settings),
+        target=target,
+        actor_loss=actor_loss,
         actor_every=settings.delay,
         targets_every=settings.delay,
     )
-    return offpolicy.make(spec, settings, strategy, parts)
+    return off_policy.make(spec, settings, strategy, parts)

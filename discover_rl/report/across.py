@@ -1,7 +1,7 @@
-"""What is said over all tasks: normalised scores of all lines, and each line with the baseline.
+"""Scores over all tasks: of all lines together, and of each line with the baseline.
 
-Who lacks runs takes nothing from the others: a pair is compared on the tasks that it has in common,
-and says which these are.
+A line that lacks runs takes nothing from the others: each line is compared with the baseline on the
+tasks that both have, and the report says which these are.
 """
 
 from __future__ import annotations
@@ -14,168 +14,200 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discover_rl import stats
-from discover_rl.report import data, writing
-from discover_rl.report.data import Data
+from discover_rl.report import formatting, statistics
+from discover_rl.report.data import FEWEST_RUNS, Data
 from discover_rl.report.groups import Group, Panel
-from discover_rl.stats import Interval
+from discover_rl.report.resampling import Interval
 
 LOW_SOURCE = (
     "measured: actions uniform in the box, 100 episodes from seeds 0 to 99, Gymnasium 1.4 and "
     "MuJoCo 3.6"
 )
+"""Where the lower references of `references.csv` are from, unless a line says otherwise."""
+OWN_SOURCE = "no reference: 0 and 1 are the least and the largest score of a run of this study"
+"""What is said of a task that is not in there."""
 
 
 class Scale(NamedTuple):
-    """Scores of 0 and of 1, and where they are from."""
+    """The scores that are normalised to 0 (`low`) and to 1 (`high`), and where they are from."""
 
     low: float
     high: float
     source: str
 
+    @property
+    def is_reference(self) -> bool:
+        """Whether these are references, not the least and the largest score of a study's runs."""
+        return self.source != OWN_SOURCE
+
 
 class Overall(NamedTuple):
-    """Scores of several lines, over the panels that all of them have runs in."""
+    """Normalised scores of several lines, over the panels in which all of them have runs.
+
+    Attributes:
+        panels: Titles of these panels.
+        tasks: How many different tasks they are of.
+        left_out: Titles of the other panels, and labels of lines that are left out, with reasons.
+        all_panels: How many panels there are in the group.
+        scores: By label and panel, (runs,).
+    """
 
     panels: Sequence[str]
     tasks: int
-    """How many different ones those panels are of."""
-    left_out: Mapping[str, str]  # panel, or line → why
-    whole: int
-    """How many panels there are."""
-    scores: Mapping[str, Mapping[str, np.ndarray]]  # normalised: label → panel → (runs,)
+    left_out: Mapping[str, str]
+    all_panels: int
+    scores: Mapping[str, Mapping[str, np.ndarray]]
 
     @property
     def several(self) -> bool:
-        """Whether there are several tasks to speak of as a whole."""
+        """Whether there are several tasks, without which nothing can be said over all tasks."""
         return self.tasks > 1 and bool(self.scores)
 
     @property
     def over(self) -> str:
-        """'12 tasks', '11 of 12 tasks', '8 panels of 4 tasks'."""
+        """What the scores are over: '12 tasks', '11 of 12 tasks', '8 panels of 4 tasks'."""
         kept = len(self.panels)
-        count = f"{kept}" if kept == self.whole else f"{kept} of {self.whole}"
+        count = f"{kept}" if kept == self.all_panels else f"{kept} of {self.all_panels}"
         return f"{count} tasks" if kept == self.tasks else f"{count} panels of {self.tasks} tasks"
 
     @property
     def name(self) -> str:
-        """What stands where a task's name would."""
+        """What figures and sentences have in place of a task's name."""
         return f"all ({self.over})"
 
 
 class Pair(NamedTuple):
-    """A line and the baseline, over the panels in which both have runs enough for claims."""
+    """A line and the baseline, over the panels in which both have enough runs for claims.
+
+    Attributes:
+        label: Of the line.
+        common: Scores of both, over those panels.
+        runs: Finished runs of the line and of the baseline, in the panel that has fewest.
+        failed: Failed runs of both, in these panels.
+        difference: Of the IQMs of normalised scores. None where there are not several tasks.
+        improvement: Probability that a run of the line scores above one of the baseline; or None.
+    """
 
     label: str
     common: Overall
-    runs: tuple[int, int]  # that are done in the panel that has fewest: of the line, the baseline
-    failed: int  # of both, in these panels
-    difference: Interval | None  # of normalised scores; None where there are not several tasks
+    runs: tuple[int, int]
+    failed: int
+    difference: Interval | None
     improvement: Interval | None
 
 
 def scales(group: Group, everything: Data) -> dict[str, Scale]:
-    """By panel; a panel without any is missing."""
+    """The scale of each panel, by title. A panel that has none is missing."""
     found = {panel.title: scale(panel.task, everything) for panel in group.panels}
-    return {title: it for title, it in found.items() if it is not None}
+    return {title: known for title, known in found.items() if known is not None}
 
 
-def overall(group: Group, units: Mapping[str, Scale]) -> Overall:
-    """All lines at once. Lines that lack a finished run in more than half of the panels are left
-    out of it, and then panels that lack one of the other lines."""
-    whole = len(group.panels)
-    count = {label: sum(_runs(it, label) > 0 for it in group.panels) for label in group.labels}
-    labels = [label for label in group.labels if count[label] and 2 * count[label] >= whole]
+def overall(group: Group, panel_scales: Mapping[str, Scale]) -> Overall:
+    """Scores of all lines together.
+
+    Lines that have finished runs in fewer than half of the panels are left out, and then panels in
+    which one of the other lines has none.
+    """
+    total = len(group.panels)
+    count = {
+        label: sum(_finished_runs(panel, label) > 0 for panel in group.panels)
+        for label in group.labels
+    }
+    labels = [label for label in group.labels if count[label] and 2 * count[label] >= total]
     few = {
-        writing.quoted(label): f"finished runs in {count[label]} of {whole} only"
+        formatting.quoted(label): f"finished runs in {count[label]} of {total} only"
         for label in group.labels
         if label not in labels
     }
-    found = _common(group, labels, units, 1)
+    found = _common(group, labels, panel_scales, fewest=1)
     return found._replace(left_out=few | dict(found.left_out)) if labels else found
 
 
-def pairs(group: Group, units: Mapping[str, Scale]) -> list[Pair]:
-    """Every line but the baseline's with it."""
-    return [_pair(group, label, units) for label in group.rivals]
+def pairs(group: Group, panel_scales: Mapping[str, Scale]) -> list[Pair]:
+    """Every other line with the baseline."""
+    return [_pair(group, label, panel_scales) for label in group.rivals]
 
 
 def scale(task: str, everything: Data) -> Scale | None:
-    """References of the task, or the least and the largest final score of the study."""
+    """The reference scores of a task, or the least and the largest final score in the study.
+
+    None if there is no reference and the study has fewer than two different scores.
+    """
     if task in references():
         return references()[task]
-    finals = [it.final for it in everything.cells if it.cell.task == task]
+    finals = [results.final for results in everything.cells if results.cell.task == task]
     values = np.concatenate([*finals, np.zeros(0)])
     if not values.size or values.min() == values.max():
         return None
-    source = "no reference: 0 and 1 are the least and the largest score of a run of this study"
-    return Scale(float(values.min()), float(values.max()), source)
+    return Scale(float(values.min()), float(values.max()), OWN_SOURCE)
 
 
 @functools.cache
 def references() -> dict[str, Scale]:
+    """The reference scores that come with the package, by task."""
     text = resources.files("discover_rl.report").joinpath("references.csv").read_text()
     return {
         row["task"]: Scale(
-            float(row["low"]), float(row["high"]), f"0: {LOW_SOURCE}; 1: {row['high_source']}"
+            float(row["low"]),
+            float(row["high"]),
+            f"0: {row['low_source'] or LOW_SOURCE}; 1: {row['high_source']}",
         )
         for row in csv.DictReader(text.splitlines())
     }
 
 
-def _pair(group: Group, label: str, units: Mapping[str, Scale]) -> Pair:
-    both = label, group.base
-    common = _common(group, both, units, data.FEWEST)
+def _pair(group: Group, label: str, panel_scales: Mapping[str, Scale]) -> Pair:
+    labels = label, group.base
+    common = _common(group, labels, panel_scales, FEWEST_RUNS)
     if not common.several:
         return Pair(label, common, (0, 0), 0, None, None)
     sides = common.scores[label], common.scores[group.base]
     runs = [min(map(len, side.values())) for side in sides]
-    failed = sum(
-        panel.lines[it].failed
-        for panel in group.panels
-        if panel.title in common.panels
-        for it in both
-    )
+    kept = [panel for panel in group.panels if panel.title in common.panels]
     return Pair(
-        *(label, common, (runs[0], runs[1]), failed),
-        stats.difference(*sides),
-        stats.improvement(*sides),
+        label=label,
+        common=common,
+        runs=(runs[0], runs[1]),
+        failed=sum(panel.lines[one].failed for panel in kept for one in labels),
+        difference=statistics.difference(*sides),
+        improvement=statistics.improvement(*sides),
     )
 
 
 def _common(
-    group: Group, labels: Sequence[str], units: Mapping[str, Scale], fewest: int
+    group: Group, labels: Sequence[str], panel_scales: Mapping[str, Scale], fewest: int
 ) -> Overall:
-    """Panels in which each of these lines has so many finished runs."""
+    """Scores of these lines, over the panels in which each has at least `fewest` finished runs."""
     left_out, kept = {}, []
     too_few = "no finished run" if fewest == 1 else f"fewer than {fewest} finished runs"
     for panel in group.panels:
-        lacking = [label for label in labels if _runs(panel, label) < fewest]
+        lacking = [label for label in labels if _finished_runs(panel, label) < fewest]
         if lacking or not labels:
-            failed = sum(panel.lines[it].failed for it in lacking if it in panel.lines)
-            names = ", ".join(map(writing.quoted, lacking))
+            failed = sum(panel.lines[label].failed for label in lacking if label in panel.lines)
+            names = ", ".join(map(formatting.quoted, lacking))
             why = f", {failed} failed" if failed else ""
             left_out[panel.title] = f"{too_few} of {names or 'any line'}{why}"
-        elif panel.title not in units:
+        elif panel.title not in panel_scales:
             left_out[panel.title] = "all its scores are the same, and there is no reference"
         else:
             kept.append(panel)
     scores = {
         label: {
-            panel.title: stats.normalise(panel.lines[label].final, *units[panel.title][:2])
+            panel.title: statistics.normalise(
+                panel.lines[label].final, *panel_scales[panel.title][:2]
+            )
             for panel in kept
         }
         for label in labels
     }
     return Overall(
-        [panel.title for panel in kept],
-        len({panel.task for panel in kept}),
-        left_out,
-        len(group.panels),
-        scores if kept else {},
+        panels=[panel.title for panel in kept],
+        tasks=len({panel.task for panel in kept}),
+        left_out=left_out,
+        all_panels=len(group.panels),
+        scores=scores if kept else {},
     )
 
 
-def _runs(panel: Panel, label: str) -> int:
-    """That are done."""
+def _finished_runs(panel: Panel, label: str) -> int:
     return len(panel.lines[label].final) if label in panel.lines else 0

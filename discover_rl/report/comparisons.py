@@ -1,7 +1,7 @@
-"""What the numbers of a group say of each other: differences to the baseline, the probability of
-improvement, and steps until the baseline's final score.
+"""Comparisons within a group: differences from the baseline, the probability of improvement, and
+steps until the baseline's final score.
 
-Everything here is None where there are no runs to say it of.
+Each of these is None where there are too few runs for it.
 """
 
 from __future__ import annotations
@@ -14,47 +14,68 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discover_rl import stats
-from discover_rl.report import across, data
+from discover_rl.report import across, statistics
 from discover_rl.report.across import Overall, Pair, Scale
-from discover_rl.report.data import Data, Results
+from discover_rl.report.data import FEWEST_RUNS, FINE, Data, Results, thin
 from discover_rl.report.groups import Group, Panel, groups
-from discover_rl.stats import Interval, Reached
+from discover_rl.report.resampling import Interval
+from discover_rl.report.statistics import Reached
 
 
 class Comparison(NamedTuple):
-    """Of a line with the baseline of its group, in one panel."""
+    """A line compared with the baseline of its group, in one panel.
+
+    Attributes:
+        panel: Its title.
+        label: Of the line.
+        runs: Finished runs of the line and of the baseline.
+        failed: Failed runs of both.
+        difference: Of the IQMs of final scores.
+        means: Difference of the means of final scores.
+        improvement: Probability that a run of the line scores above one of the baseline.
+        reached: When the line reached the baseline's final score.
+    """
 
     panel: str
     label: str
-    runs: tuple[int, int]  # that are done: of the line, of the baseline
-    failed: int  # of both
-    difference: Interval | None  # of IQMs
-    means: Interval | None  # difference of these
+    runs: tuple[int, int]
+    failed: int
+    difference: Interval | None
+    means: Interval | None
     improvement: Interval | None
-    reached: Reached | None  # when the line reached the baseline's final score
+    reached: Reached | None
 
     @property
     def claim(self) -> int:
-        """1: better; −1: worse; 0: neither can be claimed."""
+        """1 if the line is better, −1 if it is worse, 0 if neither can be claimed."""
         return claim(self.difference, self.runs, self.failed)
 
     @property
     def claimable(self) -> bool:
-        """Whether anything could be claimed of so many runs, whatever they scored."""
+        """Whether there are runs enough to claim anything, whatever they scored."""
         return claimable(self.difference, self.runs, self.failed)
 
 
 class Analysis(NamedTuple):
-    """All that is said of a group."""
+    """Everything that is computed of a group.
+
+    Attributes:
+        group: What is compared.
+        comparisons: Of each other line with the baseline, panel by panel.
+        own: By panel, when the baseline itself reached its final score.
+        scales: By panel, what scores over all tasks are normalised by.
+        overall: Scores of all lines over all tasks.
+        pairs: Each other line with the baseline, over all tasks.
+        best: By panel, the label that is set in bold, or None.
+    """
 
     group: Group
     comparisons: Sequence[Comparison]
-    own: Mapping[str, Reached]  # by panel: when the baseline itself reached its final score
-    scales: Mapping[str, Scale]  # by panel, of what is said over all tasks
+    own: Mapping[str, Reached]
+    scales: Mapping[str, Scale]
     overall: Overall
     pairs: Sequence[Pair]
-    best: Mapping[str, str | None]  # panel → the label in bold
+    best: Mapping[str, str | None]
 
 
 SIDES = ("task", "algorithm", "line", "baseline", "runs", "baseline_runs", "failed")
@@ -64,91 +85,106 @@ COLUMNS = (
     *(f"{name}{bound}" for name in MEASURES for bound in ("", "_low", "_high")),
     *("steps_reached", "verdict"),
 )
-"""Of the CSV. Steps that are not reached within a run are inf; `steps_reached` is the share of
-resamples that do."""
+"""Columns of the CSV: what is compared, each measure with its bounds, and the verdict. Steps that
+are not reached within a run are inf; `steps_reached` is the share of resamples that reach them."""
 
 
 def analyse(everything: Data) -> list[Analysis]:
+    """Analyse each group of a study."""
     return [_analysis(group, everything) for group in groups(everything)]
 
 
 def claim(difference: Interval | None, runs: Sequence[int], failed: int = 0) -> int:
-    """Those that came to their end say nothing of those that failed."""
+    """What a difference allows to claim: 1 for better, −1 for worse, 0 for neither.
+
+    Args:
+        difference: Value and bounds; a claim needs an interval that leaves 0 out.
+        runs: Finished runs of both sides.
+        failed: Failed runs of both sides. With any, nothing is claimed: the scores of runs that
+            finished say nothing of those that failed.
+    """
     if difference is None or difference.low is None or not claimable(difference, runs, failed):
         return 0
     return int(difference.low > 0) - int(difference.high < 0)
 
 
 def claimable(difference: Interval | None, runs: Sequence[int], failed: int = 0) -> bool:
-    return difference is not None and min(runs) >= data.FEWEST and not failed
+    """Whether both sides have runs enough, and no failed ones, to claim anything."""
+    return difference is not None and min(runs) >= FEWEST_RUNS and not failed
 
 
 def compare(group: Group) -> list[Comparison]:
-    """All lines but the baseline's with it, panel by panel."""
+    """Compare every other line with the baseline, panel by panel."""
     found = []
     for panel in group.panels:
         base = panel.lines.get(group.base)
         for label, line in panel.lines.items():
             if base is not None and label != group.base:
-                found.append(_compared(panel, label, line, base))
+                found.append(_comparison(panel, label, line, base))
     return found
 
 
 def reached(line: Results, base: Results) -> Reached | None:
-    """When the IQM of a line's runs first reached that of the baseline's final scores; both are
-    uncertain. None where there are too few runs for an interval that means anything."""
-    if min(len(line.final), len(base.final)) < data.FEWEST:
+    """When the IQM of a line's runs first reached that of the baseline's final scores.
+
+    The runs of both are resampled. None where either has too few runs.
+    """
+    if min(len(line.final), len(base.final)) < FEWEST_RUNS:
         return None
     curves = line.finished
-    whole = np.isfinite(curves).all(axis=0)
-    steps, curves = data.thinned(line.steps[whole], curves[:, whole])
-    return stats.reach(steps.tolist(), curves, base.final, window=1, paired=line is base)
+    known = np.isfinite(curves).all(axis=0)
+    steps, curves = thin(line.steps[known], curves[:, known])
+    return statistics.reach(steps.tolist(), curves, base.final, window=1, paired=line is base)
 
 
 def best(panel: Panel) -> str | None:
-    """The label that may be set in bold: of every line there are enough runs, none of which failed,
-    and the best is better than all others."""
-    if any(len(line.final) < data.FEWEST or line.failed for line in panel.lines.values()):
+    """The label that is set in bold: of the line that is better than all others.
+
+    None where no line is, where a line has too few runs, and where runs failed.
+    """
+    if any(len(line.final) < FEWEST_RUNS or line.failed for line in panel.lines.values()):
         return None
-    return stats.bold({label: it.final for label, it in panel.lines.items()}, how=data.FINE)
+    finals = {label: line.final for label, line in panel.lines.items()}
+    return statistics.bold(finals, resampling=FINE)
+
+
+def as_csv(analysis: Analysis) -> str:
+    """Every comparison in full precision; what cannot be said is empty."""
+    text, group = io.StringIO(), analysis.group
+    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    for compared in analysis.comparisons:
+        sides = group.algorithm, compared.label, group.base, *compared.runs, compared.failed
+        row: dict[str, Any] = dict(zip(SIDES, (compared.panel, *sides), strict=True))
+        intervals = compared.difference, compared.means, compared.improvement
+        steps = (_steps(found) for found in (compared.reached, analysis.own.get(compared.panel)))
+        for name, values in zip(MEASURES, (*intervals, *steps), strict=True):
+            if values is not None:
+                row |= zip((name, f"{name}_low", f"{name}_high"), values, strict=True)
+        if compared.reached is not None:
+            row["steps_reached"] = compared.reached.share
+        if compared.claimable:
+            row["verdict"] = {1: "better", -1: "worse", 0: "undecided"}[compared.claim]
+        table.writerow(row)
+    return text.getvalue()
 
 
 def _analysis(group: Group, everything: Data) -> Analysis:
     scales = across.scales(group, everything)
     return Analysis(
-        group,
-        compare(group),
-        _own(group),
-        scales,
-        across.overall(group, scales),
-        across.pairs(group, scales),
-        {panel.title: best(panel) for panel in group.panels},
+        group=group,
+        comparisons=compare(group),
+        own=_own(group),
+        scales=scales,
+        overall=across.overall(group, scales),
+        pairs=across.pairs(group, scales),
+        best={panel.title: best(panel) for panel in group.panels},
     )
 
 
-def as_csv(analysis: Analysis) -> str:
-    """Every comparison in full precision; empty is what cannot be said."""
-    text, group = io.StringIO(), analysis.group
-    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    table.writeheader()
-    for it in analysis.comparisons:
-        known = it.panel, group.algorithm, it.label, group.base, *it.runs, it.failed
-        row: dict[str, Any] = dict(zip(SIDES, known, strict=True))
-        intervals = it.difference, it.means, it.improvement
-        steps = (_steps(found) for found in (it.reached, analysis.own.get(it.panel)))
-        for name, three in zip(MEASURES, (*intervals, *steps), strict=True):
-            if three is not None:
-                row |= zip((name, f"{name}_low", f"{name}_high"), three, strict=True)
-        if it.reached is not None:
-            row["steps_reached"] = it.reached.share
-        if it.claimable:
-            row["verdict"] = {1: "better", -1: "worse", 0: "undecided"}[it.claim]
-        table.writerow(row)
-    return text.getvalue()
-
-
 def _steps(reached: Reached | None) -> list[float] | None:
-    return reached and [math.inf if it is None else it for it in reached[:3]]
+    """Step and bounds as numbers: never is infinite."""
+    return reached and [math.inf if step is None else step for step in reached[:3]]
 
 
 def _own(group: Group) -> dict[str, Reached]:
@@ -160,18 +196,18 @@ def _own(group: Group) -> dict[str, Reached]:
     return found
 
 
-def _compared(panel: Panel, label: str, line: Results, base: Results) -> Comparison:
+def _comparison(panel: Panel, label: str, line: Results, base: Results) -> Comparison:
     runs, failed = (len(line.final), len(base.final)), line.failed + base.failed
     if not all(runs):
         return Comparison(panel.title, label, runs, failed, *[None] * 4)
     sides = line.final, base.final
     return Comparison(
-        panel.title,
-        label,
-        runs,
-        failed,
-        stats.difference(*sides, how=data.FINE),
-        stats.difference(*sides, np.average, data.FINE),
-        stats.improvement(*sides, data.FINE),
-        reached(line, base),
+        panel=panel.title,
+        label=label,
+        runs=runs,
+        failed=failed,
+        difference=statistics.difference(*sides, resampling=FINE),
+        means=statistics.difference(*sides, np.average, FINE),
+        improvement=statistics.improvement(*sides, FINE),
+        reached=reached(line, base),
     )

@@ -1,7 +1,7 @@
-"""From records to arrays: what a report, of whatever form, is made of.
+"""Records as arrays: what reports of every form are made of.
 
 `load` reads each record once. Runs that are not over, or failed, are in the curves as far as they
-came and in no final score; how many runs a number is made of is known everywhere, and why others
+came and in no final score. How many runs a number is made of is known everywhere, and why others
 are missing. With `until`, runs are looked at up to that step, as if they had been that long.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,242 +17,332 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discover_rl import stats, store
-from discover_rl.report import writing
-from discover_rl.store import Record
-from discover_rl.studies import Cell, Study, progress
-from discover_rl.types import UserError
+from discover_rl.core.types import UserError
+from discover_rl.report import formatting, statistics
+from discover_rl.report.resampling import Interval, Resampling
+from discover_rl.storage import scores
+from discover_rl.storage.records import Record, Summary
+from discover_rl.studies import status
+from discover_rl.studies.status import RunStatus
+from discover_rl.studies.study import Cell, Study
 
-LAST = 10
-"""Evaluations whose mean is a run's final score, as in the paper."""
 WINDOW = 5
-"""Evaluations of the window that smooths curves, as in the paper."""
-FEWEST = 5
-"""Runs below which nothing is claimed or set in bold: with 2 runs a side, a bootstrap's interval of
+"""How many evaluations curves are smoothed over, as in the paper; fewer where there are few."""
+FEWEST_RUNS = 5
+"""With fewer runs nothing is claimed or set in bold: with 2 runs a side, a bootstrap's interval of
 the difference of equals leaves 0 out in a third of all cases; with 5, in about one of 16."""
-FINE = stats.Resampling(20_000)
-"""How intervals of final scores are found: with a tenth of these resamples, as for curves, bounds
-are off by some hundredths of the interval, and whether it leaves 0 out hangs on chance."""
+FINE = Resampling(20_000)
+"""How intervals of final scores are found. With a tenth of these resamples, as for curves, bounds
+are off by some hundredths of the interval, and whether it leaves 0 out depends on chance."""
 POINTS = 250
-"""Curves are drawn, and reached levels sought, at no more points than that, after smoothing."""
-BANDS: dict[str, Callable[[Any], stats.Interval]] = {
-    "paper": stats.half_sd_band,
-    "iqm": stats.bootstrap,
+"""Curves are drawn, and reached levels sought, at no more points than this, after smoothing."""
+BANDS: dict[str, Callable[[Any], Interval]] = {
+    "paper": statistics.half_sd_band,
+    "iqm": statistics.bootstrap,
 }
-"""Mean and half a standard deviation to either side; IQM and its 95 % interval."""
+"""The two kinds of curves: mean and half a standard deviation to either side, as in the paper; IQM
+and its 95 % interval."""
 
 
 class RunInfo(NamedTuple):
-    """How a run stands, and what made it."""
+    """How far a run is, and what made it."""
 
     name: str
     seed: int
-    state: str  # one of progress.STATES
+    state: str  # one of status.STATES
     step: int
-    reason: str  # of a failure
+    reason: str  # why it failed; '' if it did not
     header: Mapping[str, Any] | None  # its record's first line
 
 
 class Curve(NamedTuple):
-    """Of a cell: at each step, of the runs that were evaluated there. Bounds of one run are NaN."""
+    """A cell's learning curve, at each step over the runs that were evaluated there.
+
+    All are arrays, (points,). Where there is one run only, the bounds are NaN.
+    """
 
     steps: np.ndarray
     value: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    runs: np.ndarray  # how many
+    runs: np.ndarray  # how many there are
 
     @property
     def ends(self) -> list[int]:
-        """Points after which fewer runs go on."""
+        """Indices of the points after which there are fewer runs."""
         return [int(i) for i in np.flatnonzero(np.diff(self.runs) < 0)]
 
 
 @dataclass(frozen=True)
 class Results:
-    """What came of a cell."""
+    """The runs of one cell of a study, and their scores."""
 
     cell: Cell
     runs: Sequence[RunInfo]
     steps: np.ndarray  # (points,) at which any run was evaluated
     scores: np.ndarray  # (runs, points) mean return of each evaluation; NaN where there is none
-    episodes: Sequence[int] = ()  # of an evaluation; several only where runs differ
-    whole: int = 0  # the steps of its runs, where these are looked at in part
+    episodes: Sequence[int] = ()  # per evaluation; several numbers only where runs differ
+    full_steps: int = 0  # of its runs, where only the first steps are looked at; else 0
+    first_step: int = 1  # at which something has been learned, see `scores.first_step`
 
     @property
-    def part(self) -> bool:
-        """Whether these are the first steps of runs that are longer."""
-        return self.cell.steps < self.whole
+    def is_partial(self) -> bool:
+        """Whether these are the first steps of longer runs."""
+        return self.cell.steps < self.full_steps
 
     @cached_property
     def done(self) -> np.ndarray:
-        """Which runs came to their end, (runs,)."""
+        """Whether each run came to its end, (runs,)."""
         return np.array([run.state == "done" for run in self.runs], bool)
 
     @property
     def failed(self) -> int:
-        """How many runs ended early, for good."""
+        """How many runs failed."""
         return sum(run.state == "failed" for run in self.runs)
 
     @cached_property
     def final(self) -> np.ndarray:
-        """Mean of the last evaluations of each run that is done, (runs that are done,)."""
+        """The final score of each run that is done, (runs that are done,)."""
         rows = self.scores[self.done]
-        return np.array([row[last].mean() for row, last in zip(rows, self._last, strict=True)])
+        last = self._last_evaluations
+        return np.array([row[points].mean() for row, points in zip(rows, last, strict=True)])
 
     @property
     def spans(self) -> list[tuple[int, int]]:
         """How many evaluations a final score is the mean of, and how many steps lie between the
-        first and the last of these; several only where runs were evaluated at different steps."""
-        return sorted({(len(it), int(np.ptp(self.steps[it]))) for it in self._last})
+        first and the last of them. Several pairs only where runs were evaluated at other steps."""
+        return sorted(
+            {(len(points), int(np.ptp(self.steps[points]))) for points in self._last_evaluations}
+        )
 
     @property
-    def _last(self) -> list[np.ndarray]:
-        """Which evaluations count, of each run that is done."""
-        return [np.flatnonzero(np.isfinite(row))[-LAST:] for row in self.scores[self.done]]
+    def _last_evaluations(self) -> list[np.ndarray]:
+        """Indices of the evaluations that count for the final score, per run that is done."""
+        found = []
+        for row in self.scores[self.done]:
+            own = np.flatnonzero(np.isfinite(row))
+            last = scores.counted(self.steps[own].tolist(), self.first_step, self._score_last)
+            found.append(own[last])
+        return found
+
+    @property
+    def _score_last(self) -> int:
+        """The setting score.last, as the study's file has it; 0: by the rule."""
+        given = self.cell.settings.get("score.last", 0)
+        return max(0, given) if isinstance(given, int) else 0
 
     @property
     def averaged(self) -> int:
-        """How many evaluations a final score is the mean of: fewer than LAST in short runs."""
-        return min(LAST, len(self.steps))
+        """How many evaluations a final score is the mean of: fewer than 10 in short runs."""
+        return len(scores.counted(self.steps.tolist(), self.first_step, self._score_last))
+
+    @property
+    def window(self) -> int:
+        """How many evaluations its curves are smoothed over."""
+        return window_of(len(self.steps))
 
     @property
     def count(self) -> str:
-        """Of runs in the curve: '10 runs', '10 runs, none done', '9 of 10 runs, 8 done'."""
-        begun, all_ = int(np.isfinite(self.scores).any(axis=1).sum()), len(self.runs)
+        """How many runs are in the curve: '10 runs', '9 of 10 runs, 8 done'."""
+        begun, total = int(np.isfinite(self.scores).any(axis=1).sum()), len(self.runs)
         if not begun:
             return f"{self.failed} failed" if self.failed else "not begun"
-        some = writing.runs(all_) if begun == all_ else f"{begun} of {writing.runs(all_)}"
+        some = formatting.runs(total)
+        if begun < total:
+            some = f"{begun} of {some}"
         done = "" if self.done.all() else f", {self.done.sum() or 'none'} done"
         return some + done
 
     @cached_property
     def finished(self) -> np.ndarray:
-        """Curves of the runs that are done, smoothed, (runs that are done, points)."""
-        return _smooth(self.scores[self.done], WINDOW)
+        """Smoothed curves of the runs that are done, (runs that are done, points)."""
+        return self._smooth(self.scores[self.done], WINDOW)
 
     @cached_property
     def curves(self) -> dict[str, Curve]:
-        """As the paper draws them, and as practice demands."""
+        """The curves that figures show, by kind (see BANDS)."""
         return self.smoothed(WINDOW)
 
-    def smoothed(self, window: int, most: int = POINTS) -> dict[str, Curve]:
-        """The same with another window, at so many points at most."""
-        steps, smoothed = thinned(self.steps, _smooth(self.scores, window), most)
-        return {kind: curve(steps, smoothed, band) for kind, band in BANDS.items()}
+    def smoothed(self, window: int, points: int = POINTS) -> dict[str, Curve]:
+        """Curves by kind, smoothed over `window` evaluations, at no more than `points` points.
+
+        The window is shorter where there are few evaluations, see `window_of`.
+        """
+        steps, curves = thin(self.steps, self._smooth(self.scores, window), points)
+        return {kind: curve_of(steps, curves, band) for kind, band in BANDS.items()}
+
+    def _smooth(self, rows: np.ndarray, window: int) -> np.ndarray:
+        """Smooth rows of scores; what comes before learning starts is smoothed by itself."""
+        window, start = window_of(len(self.steps), window), self.steps >= self.first_step
+        parts = [_smooth(rows[:, part], window) for part in (~start, start)]
+        return np.concatenate(parts, axis=1)
 
 
 @dataclass(frozen=True)
 class Data:
-    """What came of a study."""
+    """All that is recorded of a study."""
 
     study: Study
     cells: Sequence[Results]
 
     @property
-    def whole(self) -> int:
-        """The steps of its longest runs, where these are looked at in part; else 0."""
-        return max(it.whole for it in self.cells)
+    def full_steps(self) -> int:
+        """The steps of its longest runs, where only the first steps are looked at; else 0."""
+        return max(results.full_steps for results in self.cells)
 
     @property
     def runs(self) -> list[RunInfo]:
-        return [run for cell in self.cells for run in cell.runs]
+        """All runs, in the study's order."""
+        return [run for results in self.cells for run in results.runs]
 
     @property
     def failed(self) -> list[RunInfo]:
+        """The runs that failed."""
         return [run for run in self.runs if run.state == "failed"]
 
     @property
     def origins(self) -> dict[str, Counter[str]]:
-        """What made the runs: versions of all that can move a result → commit → how many runs."""
+        """What made the runs: all versions that can change a result → commit → how many runs."""
         found: dict[str, Counter[str]] = {}
         for run in self.runs:
             if run.header is not None:
                 code = run.header.get("code", {})
-                versions = [f"{name} {it}" for name, it in code.items() if it != "absent"]
+                known = {name: version for name, version in code.items() if version != "absent"}
+                versions = [f"{name} {version}" for name, version in known.items()]
                 commits = found.setdefault(", ".join(versions) or "versions unknown", Counter())
                 commits[run.header.get("commit") or "unknown"] += 1
         return found
 
     @property
-    def standing(self) -> str:
-        """In words: '40 runs: 38 done, 1 running, 1 failed'; of the first steps alone, if so."""
+    def progress(self) -> str:
+        """How far its runs are, in words: '40 runs: 38 done, 1 running, 1 failed'."""
         counted = Counter(run.state for run in self.runs)
-        states = [f"{counted[state]:,} {state}" for state in progress.STATES if counted[state]]
-        part = f", looked at up to step {self.study.steps:,} of {self.whole:,}"
-        return f"{writing.runs(len(self.runs))}{part * bool(self.whole)}: {', '.join(states)}"
+        states = [f"{counted[state]:,} {state}" for state in status.STATES if counted[state]]
+        part = f", looked at up to step {self.study.steps:,} of {self.full_steps:,}"
+        part = part if self.full_steps else ""
+        return f"{formatting.runs(len(self.runs))}{part}: {', '.join(states)}"
 
 
 def load(study: Study, out: Path, until: int | None = None) -> Data:
-    """All there is of a study in its folder; nothing of it has to be there."""
-    standings = iter(progress.standings(study, out))
-    found = [_results(cell, out, standings, until) for cell in study.cells]
+    """Read what there is of a study.
+
+    Args:
+        study: What is declared.
+        out: The study's folder. Records may be missing, and so may the folder.
+        until: Look at runs up to this step, as if they ended there.
+    """
+    records: list[Record] = []
+
+    def read(path: Path) -> Summary:
+        records.append(Record(path))
+        return records[-1].summary
+
+    statuses = status.statuses(study, out, read)
+    runs = zip(records, statuses, strict=True)
+    found = [_results(cell, runs, until) for cell in study.cells]
     if until is None:
         return Data(study, found)
     most = max(cell.steps for cell in study.cells) - 1
     if not 1 <= until <= most:
         raise UserError(f"--until is {until:,}; let it be between 1 and {most:,}.")
-    return Data(replace(study, steps=until, cells=[it.cell for it in found]), found)
+    cells = [results.cell for results in found]
+    return Data(replace(study, steps=until, cells=cells), found)
 
 
-def thinned(
-    steps: np.ndarray, curves: np.ndarray, most: int = POINTS
+def window_of(evaluations: int, window: int = WINDOW) -> int:
+    """Over how many evaluations curves of so many are smoothed: a tenth of them at most.
+
+    >>> window_of(1001), window_of(51), window_of(30), window_of(9)
+    (5, 5, 3, 1)
+    """
+    return min(window, max(1, evaluations // 10))
+
+
+def thin(
+    steps: np.ndarray, curves: np.ndarray, points: int = POINTS
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Every so-manieth point, counted from the last, so that no more than so many are left."""
-    stride = max(1, -(-len(steps) // most))
+    """Keep every k-th point, counted from the last one, with the smallest k that leaves few enough.
+
+    Args:
+        steps: (all points,)
+        curves: (runs, all points)
+        points: How many may be left.
+
+    Returns:
+        Steps and curves at the points that are left.
+
+    >>> thin(np.arange(5), np.arange(5)[None], points=3)[0].tolist()
+    [0, 2, 4]
+    """
+    stride = max(1, -(-len(steps) // points))
     keep = np.arange(len(steps) - 1, -1, -stride)[::-1]
     return steps[keep], curves[:, keep]
 
 
-def _results(cell: Cell, out: Path, standings: Any, until: int | None) -> Results:
-    whole = 0 if until is None else cell.steps
+def curve_of(steps: np.ndarray, curves: np.ndarray, band: Callable[[Any], Interval]) -> Curve:
+    """The curve of several runs.
+
+    Args:
+        steps: (points,)
+        curves: (runs, points); NaN where a run was not evaluated.
+        band: Takes the curves of the runs that are there and returns value and bounds. Stretches
+            in which other runs are there are computed by themselves.
+    """
+    there = np.isfinite(curves)
+    value, low, high = np.full((3, len(steps)), np.nan)
+    changes = np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1
+    for a, b in itertools.pairwise([0, *changes, len(steps)]):
+        rows = there[:, a : a + 1].any(axis=1)
+        if a < b and rows.any():
+            interval = band(curves[rows, a:b])
+            value[a:b] = interval.value
+            if interval.low is not None:
+                low[a:b], high[a:b] = interval.low, interval.high
+    return Curve(steps, value, low, high, there.sum(axis=0))
+
+
+def _results(cell: Cell, records: Iterator[tuple[Record, RunStatus]], until: int | None) -> Results:
+    """The results of a cell; `records` goes on to those of its runs."""
+    full_steps = 0 if until is None else cell.steps
     cell = cell if until is None else replace(cell, steps=min(cell.steps, until))
-    runs, found, episodes = [], [], set()
+    runs, means, episodes = [], [], set()
     for seed, name in zip(cell.seeds, cell.names, strict=True):
-        record, standing = Record(store.record_of(out, name)), next(standings)
-        foreign = standing.reason.startswith(progress.FOREIGN)
+        record, run_status = next(records)
+        foreign = run_status.reason.startswith(status.FOREIGN)
         evaluations = [] if foreign else record.evaluations
-        reached = max((it["step"] for it in evaluations), default=0) >= cell.steps
-        evaluations = [it for it in evaluations if it["step"] <= cell.steps]
-        found.append({it["step"]: sum(it["returns"]) / len(it["returns"]) for it in evaluations})
-        episodes |= {len(it["returns"]) for it in evaluations}
-        # A run may have gone on since its standing was read; it counts as done if we have its end.
-        state = "done" if reached else standing.state
-        failed = record.glance.reason or (standing.reason if state == "failed" else "")
-        reason = "" if reached else failed
-        # What was evaluated may be past what is safe.
-        seen = min(max(standing.step, *found[-1], 0), cell.steps)
-        runs.append(RunInfo(name, seed, state, seen, reason, record.header))
-    steps = sorted(set().union(*found))
-    scores = np.array([[run.get(step, np.nan) for step in steps] for run in found], float)
-    scores = scores.reshape(len(runs), len(steps))
-    return Results(cell, runs, np.array(steps, int), scores, sorted(episodes), whole)
+        reached = max((line["step"] for line in evaluations), default=0) >= cell.steps
+        evaluations = [line for line in evaluations if line["step"] <= cell.steps]
+        means.append({line["step"]: _mean(line["returns"]) for line in evaluations})
+        episodes |= {len(line["returns"]) for line in evaluations}
+        state = "done" if reached else run_status.state
+        failure = record.summary.reason or (run_status.reason if state == "failed" else "")
+        reason = "" if reached else failure
+        # The last evaluation may be past the last checkpoint.
+        step = min(max(run_status.step, *means[-1], 0), cell.steps)
+        runs.append(RunInfo(name, seed, state, step, reason, record.header))
+    steps = sorted(set().union(*means))
+    table = np.array([[run.get(step, np.nan) for step in steps] for run in means], float)
+    table = table.reshape(len(runs), len(steps))
+    first = max((scores.first_step(run.header["run"]) for run in runs if run.header), default=1)
+    return Results(cell, runs, np.array(steps, int), table, sorted(episodes), full_steps, first)
+
+
+def _mean(returns: Sequence[float]) -> float:
+    return sum(returns) / len(returns)
 
 
 def _smooth(scores: np.ndarray, window: int) -> np.ndarray:
-    """(runs, points), each run over its own evaluations; between these it stays as it was last."""
+    """Smooth each run over its own evaluations; between them it keeps the last value.
+
+    Takes and returns (runs, points); NaN where a run was not evaluated.
+    """
     if np.isfinite(scores).all():
-        return stats.smooth(scores, window)
+        return statistics.smooth(scores, window)
     smoothed = np.full(scores.shape, np.nan)
     for row, run in zip(smoothed, scores, strict=True):
         (own,) = np.isfinite(run).nonzero()
         if own.size:
             until = slice(own[0], own[-1] + 1)
             latest = np.searchsorted(own, np.arange(len(run))[until], side="right") - 1
-            row[until] = stats.smooth(run[own][None], window)[0][latest]
+            row[until] = statistics.smooth(run[own][None], window)[0][latest]
     return smoothed
-
-
-def curve(steps: np.ndarray, smoothed: np.ndarray, band: Callable[[Any], stats.Interval]) -> Curve:
-    """The same runs are there over whole stretches; each is seen to by itself."""
-    there = np.isfinite(smoothed)
-    value, low, high = np.full((3, len(steps)), np.nan)
-    changes = np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1
-    for a, b in itertools.pairwise([0, *changes, len(steps)]):
-        rows = there[:, a : a + 1].any(axis=1)
-        if a < b and rows.any():
-            interval = band(smoothed[rows, a:b])
-            value[a:b] = interval.value
-            if interval.low is not None:
-                low[a:b], high[a:b] = interval.low, interval.high
-    return Curve(steps, value, low, high, there.sum(axis=0))

@@ -1,8 +1,9 @@
-"""How a study's cells are laid side by side: which rivals share a panel, and who is the baseline.
+"""How a study's cells are laid out: which lines share a panel, and which line is the baseline.
 
-A group is a figure with panels, and a table with rows and columns. Where several arms compete there
-is one of them per algorithm: a panel for each task (and value of what varies), a line for each arm.
-Where settings vary there is one more: a panel for each task and arm, a line for each value.
+A group is one figure with panels, and one table. A study with several arms has a group per
+algorithm, in which each task (and each value of a setting that varies) has a panel and each arm a
+line. A study with settings that vary has one more, in which each task and arm has a panel and each
+value a line.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from discover_rl.algorithms import ON_POLICY
-from discover_rl.report import methods, writing
+from discover_rl import algorithms
+from discover_rl.report import formatting
 from discover_rl.report.data import Data, Results
-from discover_rl.studies import Cell
+from discover_rl.report.methods import unusual_settings
+from discover_rl.studies.study import Cell
 
 SYMBOLS = {"strategy.lam": "λ", "gamma": "γ", "tau": "τ"}
 """Settings that have a letter in the paper."""
 
 
 class Panel(NamedTuple):
-    """What is compared with each other."""
+    """Lines that are compared with each other."""
 
     title: str
     task: str
@@ -28,58 +30,73 @@ class Panel(NamedTuple):
 
 
 class Group(NamedTuple):
+    """Panels with the same lines.
+
+    Attributes:
+        name: Part of the names of its files.
+        title: What readers see.
+        algorithm: Of all its lines.
+        panels: In the study's order.
+        labels: Of the lines, in the study's order; a panel may lack some.
+        kind: What the lines are: 'arm' or 'setting'.
+        base: The label of the baseline, with which all other lines are compared.
+        why: Why that one is the baseline, in words.
+    """
+
     name: str
-    """For files."""
     title: str
     algorithm: str
     panels: Sequence[Panel]
     labels: Sequence[str]
-    """Of lines, in the study's order; a panel may lack some."""
     kind: str
-    """What lines are: arms, or settings."""
     base: str
-    """The label of what all others are compared with."""
     why: str
-    """Why that one, in words."""
 
     @property
     def rivals(self) -> list[str]:
+        """The labels of all lines but the baseline's."""
         return [label for label in self.labels if label != self.base]
 
     def begun(self, label: str) -> bool:
-        """Whether there is anything of a line to draw."""
-        return any(len(it.lines[label].steps) for it in self.panels if label in it.lines)
+        """Whether a line has an evaluation to draw, in any panel."""
+        panels = [panel for panel in self.panels if label in panel.lines]
+        return any(len(panel.lines[label].steps) for panel in panels)
 
 
 def groups(data: Data) -> list[Group]:
+    """The groups of a study, algorithm by algorithm."""
     found = []
-    for algorithm in dict.fromkeys(it.cell.algorithm for it in data.cells):
-        mine = [it for it in data.cells if it.cell.algorithm == algorithm]
-        arm = _arms(mine)
-        arms, varied = {arm(it) for it in mine}, any(it.cell.varied for it in mine)
+    for algorithm in dict.fromkeys(results.cell.algorithm for results in data.cells):
+        mine = [results for results in data.cells if results.cell.algorithm == algorithm]
+        arm_of = _arm_names(mine)
+        arms = {arm_of(results) for results in mine}
+        varied = any(results.cell.varied for results in mine)
         if len(arms) > 1 or not varied:
-            panel = _title(lambda it: [setting_text(it)])
+            title_of = _panel_title(setting_text)
             cells: dict[str, list[Cell]] = {}
-            for it in mine:
-                cells.setdefault(arm(it), []).append(it.cell)
+            for results in mine:
+                cells.setdefault(arm_of(results), []).append(results.cell)
             base = _baseline(algorithm, cells)
-            named = algorithm, algorithm, algorithm, "arm"
-            found.append(_group(*named, mine, panel, arm, base))
+            names = algorithm, algorithm, algorithm, "arm"
+            found.append(_group(*names, mine, title_of, arm_of, base))
         if varied:
             several = len(arms) > 1
-            panel = _title(lambda it, arm=arm, several=several: [arm(it)] if several else [])
-            first = setting_text(mine[0])
-            base = first, "the first value in the study"
+            title_of = _panel_title(arm_of if several else lambda results: "")
+            base = setting_text(mine[0]), "the first value in the study"
             name = f"{algorithm}-settings" if several else algorithm
-            # What differs from panel to panel stands there, what all share beside the algorithm.
-            title = f"{algorithm}, by setting" if several else f"{algorithm}, {arm(mine[0])}"
-            named = name, title, algorithm, "setting"
-            found.append(_group(*named, mine, panel, setting_text, base))
+            # What differs between panels is in their titles; what all share is in the group's.
+            title = f"{algorithm}, by setting" if several else f"{algorithm}, {arm_of(mine[0])}"
+            names = name, title, algorithm, "setting"
+            found.append(_group(*names, mine, title_of, setting_text, base))
     return found
 
 
 def slug(text: str) -> str:
-    """As part of a file's name."""
+    """The text as part of a file's name.
+
+    >>> slug("Hopper-v5, λ = 0.1")
+    'Hopper-v5-lam=0.1'
+    """
     letters = {letter: word.rpartition(".")[2] for word, letter in SYMBOLS.items()}
     text = "".join(letters.get(letter, letter) for letter in text)
     for old, new in ((" = ", "="), (", ", "-"), (" ", "-"), (":", "-"), ("/", "-")):
@@ -88,24 +105,24 @@ def slug(text: str) -> str:
 
 
 def setting_text(results: Results) -> str:
-    """'λ = 0.3', as it varies over the grid."""
+    """The settings in which a cell differs from others of the grid: 'λ = 0.3'."""
     pairs = results.cell.varied.items()
-    return ", ".join(f"{_short(name)} = {_value(it)}" for name, it in pairs)
+    return ", ".join(f"{_short_name(name)} = {_value_text(value)}" for name, value in pairs)
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     return SYMBOLS.get(name, name.rpartition(".")[2])
 
 
-def _value(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "×".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _arms(cells: Sequence[Results]) -> Callable[[Results], str]:
-    """What an arm is called: by its name, with the strategy where several share one."""
+def _arm_names(cells: Sequence[Results]) -> Callable[[Results], str]:
+    """What arms are called: by name, with the strategy where several strategies share a name."""
     strategies: dict[str, set[str]] = {}
-    for it in cells:
-        strategies.setdefault(it.cell.arm, set()).add(it.cell.strategy)
+    for results in cells:
+        strategies.setdefault(results.cell.arm, set()).add(results.cell.strategy)
 
     def name(results: Results) -> str:
         cell = results.cell
@@ -114,8 +131,9 @@ def _arms(cells: Sequence[Results]) -> Callable[[Results], str]:
     return name
 
 
-def _title(parts: Callable[[Results], list[str]]) -> Callable[[Results], str]:
-    return lambda it: ", ".join([it.cell.task, *filter(None, parts(it))])
+def _panel_title(part: Callable[[Results], str]) -> Callable[[Results], str]:
+    """Titles of panels: the task, and what else a panel is about, if anything."""
+    return lambda results: ", ".join(filter(None, [results.cell.task, part(results)]))
 
 
 def _group(
@@ -124,35 +142,40 @@ def _group(
     algorithm: str,
     kind: str,
     cells: Sequence[Results],
-    panel: Callable[[Results], str],
-    line: Callable[[Results], str],
+    panel_of: Callable[[Results], str],
+    label_of: Callable[[Results], str],
     base: tuple[str, str],
 ) -> Group:
+    """Lay out cells by the titles of panels and the labels of lines."""
     panels: dict[str, Panel] = {}
-    for it in cells:
-        lines = panels.setdefault(panel(it), Panel(panel(it), it.cell.task, {})).lines
+    for results in cells:
+        empty = Panel(panel_of(results), results.cell.task, {})
+        lines = panels.setdefault(panel_of(results), empty).lines
         assert isinstance(lines, dict)
-        lines[line(it)] = it
-    labels = list(dict.fromkeys(line(it) for it in cells))
+        lines[label_of(results)] = results
+    labels = list(dict.fromkeys(label_of(results) for results in cells))
     return Group(name, title, algorithm, list(panels.values()), labels, kind, *base)
 
 
 def _baseline(algorithm: str, arms: Mapping[str, Sequence[Cell]]) -> tuple[str, str]:
-    """On-policy the algorithm's own exploration, off-policy Gaussian noise if it is there. Of
-    several arms with that strategy the one that has its name, or else its usual settings."""
-    wanted = ("none",) if algorithm in ON_POLICY else ("gaussian", "none")
+    """The baseline's label, and why it is the baseline.
+
+    On-policy it is the algorithm's own exploration, off-policy Gaussian noise if there is any. Of
+    several arms with that strategy it is the one that has its name, or else its usual settings.
+    """
+    wanted = ("none",) if algorithms.load(algorithm).Hyper.on_policy else ("gaussian", "none")
     several = len({cells[0].strategy for cells in arms.values()}) > 1
     for strategy in wanted:
         mine = {label: cells for label, cells in arms.items() if cells[0].strategy == strategy}
         named = [label for label in mine if label == strategy]
-        usual = [label for label, cells in mine.items() if not any(map(_strategic, cells))]
+        usual = [label for label, cells in mine.items() if not any(map(_sets_strategy, cells))]
         for label in (*named, *usual, *mine):
             if several or label in named or label in usual:
                 return label, "the baseline"
-    names = " or ".join(map(writing.quoted, wanted))
+    names = " or ".join(map(formatting.quoted, wanted))
     return next(iter(arms)), f"the first in the study, in which no arm has strategy {names}"
 
 
-def _strategic(cell: Cell) -> bool:
-    """Whether its strategy is set to something else than usual."""
-    return any(name.startswith("strategy.") for name in methods.own(cell))
+def _sets_strategy(cell: Cell) -> bool:
+    """Whether a hyper-parameter of the strategy has another value than usual."""
+    return any(name.startswith("strategy.") for name in unusual_settings(cell))

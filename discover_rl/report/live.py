@@ -1,7 +1,7 @@
-"""The page of a study while it is trained: served to this machine alone, made anew as records grow.
+"""A study's page while it is trained: served to this machine alone, and updated as records grow.
 
-One thread makes the page, others hand out what was made last, so that nobody waits. A page that
-takes long to make is made less often: looking on must not slow down what is looked at.
+One thread makes the page's data, others answer with what was made last, so that no reader waits.
+Data that take long to make are made less often: watching must not slow training down.
 """
 
 from __future__ import annotations
@@ -16,73 +16,93 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from discover_rl.core.types import UserError
 from discover_rl.report import comparisons, data, page, payload
-from discover_rl.studies import Study, progress
-from discover_rl.types import UserError
+from discover_rl.studies import status
+from discover_rl.studies.study import Study
 
 HOST = "127.0.0.1"
+"""The address that the page is served at, which other machines cannot reach."""
 SECONDS = 2.0
-"""Between looks at the records, at least."""
+"""The least time between two looks at the records."""
 SHARE = 0.2
-"""Of the time that may go into making pages."""
+"""The largest share of time that goes into making data."""
 
 
-class Made(NamedTuple):
-    """What was made last."""
+class PageData(NamedTuple):
+    """The page's data as they were last made.
 
-    shown: str
+    Attributes:
+        content: What `page.content` returned.
+        tag: Changes with the content; HTTP's ETag.
+        trouble: Why newer data cannot be made, in words; '' if they can.
+    """
+
+    content: str
     tag: str
     trouble: str = ""
-    """Why there is nothing newer, in words."""
 
 
-class Maker:
-    """Makes what the page shows whenever a study's records have changed."""
+class Updater:
+    """Makes the page's data again whenever a study's records have changed."""
 
     def __init__(self, study: Study, out: Path):
         self.study, self.out = study, out
-        self.kept: payload.Kept = {}
-        self.seen: list[progress.Standing] | None = None
-        self.made = Made("", "")
-        self.look()
+        self.latest = PageData("", "")
+        self._cache: payload.CurveCache = {}
+        self._statuses: list[status.RunStatus] | None = None
+        self.update()
 
-    def look(self) -> None:
-        """Make it anew if anything is new. What cannot be read is said, and looked at again."""
+    def update(self) -> None:
+        """Make the data again if a record has changed.
+
+        An error is kept in `latest.trouble` and goes away with the next update that works; it is
+        only raised if there are no data at all.
+        """
         try:
-            standings = progress.standings(self.study, self.out)
-            if standings != self.seen:
+            statuses = status.statuses(self.study, self.out)
+            if statuses != self._statuses:
                 everything = data.load(self.study, self.out)
                 analyses = comparisons.analyse(everything)
-                shown = page.content(everything, analyses, kept=self.kept)
-                self.made = Made(shown, f'"{hashlib.sha256(shown.encode()).hexdigest()[:32]}"')
-                self.seen = standings
-            elif self.made.trouble:
-                self.made = self.made._replace(trouble="")
+                content = page.content(everything, analyses, cache=self._cache)
+                tag = f'"{hashlib.sha256(content.encode()).hexdigest()[:32]}"'
+                self.latest = PageData(content, tag)
+                self._statuses = statuses
+            elif self.latest.trouble:
+                self.latest = self.latest._replace(trouble="")
         except Exception as error:
-            if not self.made.shown:
+            if not self.latest.content:
                 raise
-            self.made = self.made._replace(trouble=str(error) or type(error).__name__)
+            self.latest = self.latest._replace(trouble=str(error) or type(error).__name__)
 
-    def keep_looking(self, stopped: threading.Event) -> None:
+    def keep_updating(self, stopped: threading.Event) -> None:
+        """Update again and again until `stopped` is set."""
         pause = SECONDS
         while not stopped.wait(pause):
             began = time.monotonic()
-            self.look()
+            self.update()
             pause = max(SECONDS, (time.monotonic() - began) / SHARE)
 
 
 def serve(study: Study, out: Path, port: int, ready: Callable[[str], None]) -> None:
-    """Serve until an exception, as of Ctrl-C, ends it; `ready` is told the address."""
-    maker, stopped = Maker(study, out), threading.Event()
+    """Serve a study's page until an exception, such as Ctrl-C's, ends it.
+
+    Args:
+        study: What is declared.
+        out: Its folder.
+        port: 0 takes a free one.
+        ready: Called with the page's address once it is served.
+    """
+    updater, stopped = Updater(study, out), threading.Event()
     try:
-        server = _Server((HOST, port), _handler(maker))
+        server = _Server((HOST, port), _handler(updater))
     except (OSError, OverflowError) as error:
         raise UserError(
             f"Port {port} cannot be had ({error}); --port 0 takes a free one."
         ) from error
-    looking = threading.Thread(target=maker.keep_looking, args=[stopped], daemon=True)
+    updating = threading.Thread(target=updater.keep_updating, args=[stopped], daemon=True)
     with server:
-        looking.start()
+        updating.start()
         try:
             ready(f"http://{HOST}:{server.server_port}/")
             server.serve_forever(poll_interval=0.2)
@@ -94,12 +114,14 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away in the midst of an answer is no news."""
+        """Say nothing of a browser that went away in the middle of an answer."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
-def _handler(maker: Maker) -> type[BaseHTTPRequestHandler]:
+def _handler(updater: Updater) -> type[BaseHTTPRequestHandler]:
+    """The class that answers requests, with the latest data."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 30
@@ -107,26 +129,26 @@ def _handler(maker: Maker) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             port = self.connection.getsockname()[1]
             host = self.headers.get("Host", "").removesuffix(f":{port}")
-            # By any other name, another site's page may have been led here to read ours.
+            # With another host name, another site's page may have been sent here to read this one.
             if host not in (HOST, "localhost"):
                 self._answer(HTTPStatus.FORBIDDEN, "This page is for this machine alone.")
             elif self.path in ("/", f"/{page.NAME}"):
-                text = page.document(maker.study.name, maker.made.shown, live=True)
+                text = page.document(updater.study.name, updater.latest.content, live=True)
                 self._answer(HTTPStatus.OK, text, "text/html")
             elif self.path == f"/{page.DATA}":
-                self._answer_data(maker.made)
+                self._answer_data(updater.latest)
             else:
                 self._answer(HTTPStatus.NOT_FOUND, f"There is / and /{page.DATA}, no more.")
 
         do_HEAD = do_GET
 
-        def _answer_data(self, made: Made) -> None:
-            if made.trouble:
-                self._answer(HTTPStatus.SERVICE_UNAVAILABLE, made.trouble)
-            elif self.headers.get("If-None-Match") == made.tag:
-                self._answer(HTTPStatus.NOT_MODIFIED, "", tag=made.tag)
+        def _answer_data(self, latest: PageData) -> None:
+            if latest.trouble:
+                self._answer(HTTPStatus.SERVICE_UNAVAILABLE, latest.trouble)
+            elif self.headers.get("If-None-Match") == latest.tag:
+                self._answer(HTTPStatus.NOT_MODIFIED, "", tag=latest.tag)
             else:
-                self._answer(HTTPStatus.OK, made.shown, "application/json", made.tag)
+                self._answer(HTTPStatus.OK, latest.content, "application/json", latest.tag)
 
         def _answer(
             self, status: HTTPStatus, text: str, kind: str = "text/plain", tag: str = ""
@@ -148,6 +170,6 @@ def _handler(maker: Maker) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """A line for every question would bury the address."""
+            """Print nothing: a line per request would hide the address."""
 
     return Handler

@@ -7,25 +7,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from discover_rl import config
-from discover_rl.studies import Cell
+from discover_rl.studies.study import Cell
 
-ASIDE = ("eval.", "env.engine", "compute.")
-"""Settings that make no other method."""
+IGNORED = ("eval.", "env.backend", "compute.", "score.")
+"""How the names of settings begin that make no other method."""
 LONG = 1_000_000
-"""Steps that are enough for any preset's rollouts."""
+"""Steps enough for the rollouts of every preset."""
 
 
-def own(cell: Cell) -> dict[str, Any]:
-    """What is set and would be something else by default or preset: writing a value out that a run
-    has anyway changes nothing."""
-    said = {name: it for name, it in cell.settings.items() if not name.startswith(ASIDE)}
-    if not said:
+def unusual_settings(cell: Cell) -> dict[str, Any]:
+    """The settings of a cell that have another value than by default or preset.
+
+    A setting that is written out with the value a run has anyway does not count.
+    """
+    named = config.current_names(cell.settings)
+    stated = {name: value for name, value in named.items() if not name.startswith(IGNORED)}
+    if not stated:
         return {}
-    usual = _usual(cell.task, cell.algorithm, cell.strategy)
-    return {name: it for name, it in said.items() if usual.get(name) != it}
+    usual = _usual_settings(cell.task, cell.algorithm, cell.strategy)
+    return {name: value for name, value in stated.items() if usual.get(name) != value}
 
 
 @functools.cache
-def _usual(task: str, algorithm: str, strategy: str) -> Mapping[str, Any]:
-    (run,) = config.resolve(task, algorithm, strategy, LONG, 1, {})
+def _usual_settings(task: str, algorithm: str, strategy: str) -> Mapping[str, Any]:
+    """What a run has if nothing is set."""
+    (run,) = config.resolve(config.Request(task, algorithm, strategy, LONG))
     return run.to_json()["settings"]

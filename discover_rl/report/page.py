@@ -1,8 +1,8 @@
-"""The report as one page: a file that needs nothing else, opens offline and reaches for nothing.
+"""The report as one HTML page, which needs no other file and no network.
 
-Style and script are allowed by their hashes and all else is forbidden, so even if a name from a
-record found its way into the markup, nothing of it would run. It does not: all text is put in place
-as text.
+Its Content-Security-Policy allows the page's own style and script by their hashes and forbids all
+else. So nothing of a record would run, even if it got into the markup; and it does not, because the
+script inserts all text as text.
 """
 
 from __future__ import annotations
@@ -19,37 +19,52 @@ from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import Data
 
 NAME = "index.html"
+"""The page's file."""
 DATA = "data.json"
-"""Where a page that is served finds what is new."""
+"""Where a page that is served asks for new data."""
 SCRIPTS = ("dom.js", "tip.js", "chart.js", "tables.js", "runs.js", "page.js")
-# What could end the element that holds the data, or a line of JavaScript.
+"""Parts of the page's script, in order."""
 UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+"""Letters that could end the element that holds the data, or a line of JavaScript; and escapes."""
 
 
 def content(
     everything: Data,
     analyses: Sequence[Analysis],
     notes: Sequence[str] = (),
-    kept: payload.Kept | None = None,
+    cache: payload.CurveCache | None = None,
 ) -> str:
-    """What the page shows, as JSON that may stand in a page."""
-    found = payload.tree(everything, analyses, notes, {} if kept is None else kept)
+    """The page's data, as JSON that is safe inside a page.
+
+    Args:
+        everything: What is recorded of a study.
+        analyses: Of its groups.
+        notes: Sentences on where numbers are from.
+        cache: Curves of an earlier page, which are not computed again; it is updated.
+    """
+    found = payload.build(everything, analyses, notes, {} if cache is None else cache)
     text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(UNSAFE)
 
 
-def document(title: str, shown: str, live: bool = False) -> str:
-    """The page around it. One that is live asks whoever serves it for what is new."""
+def document(title: str, page_data: str, live: bool = False) -> str:
+    """The whole page.
+
+    Args:
+        title: Of the page.
+        page_data: What `content` returned.
+        live: Whether the page asks its server for new data again and again.
+    """
     style, script = asset("page.css"), "\n".join(asset(name) for name in SCRIPTS)
     parts = {
         "policy": policy(live),
         "title": html.escape(title),
         "live": DATA if live else "",
         "style": style,
-        "data": shown,
+        "data": page_data,
         "script": script,
     }
-    # Taken apart before it is filled, so that what is put in is never looked through.
+    # The template is split before it is filled, so that braces in the data are not replaced.
     first, *pieces = asset("page.html").split("{{")
     for piece in pieces:
         name, _, rest = piece.partition("}}")
@@ -58,7 +73,7 @@ def document(title: str, shown: str, live: bool = False) -> str:
 
 
 def policy(live: bool = False) -> str:
-    """The Content-Security-Policy of a page."""
+    """The Content-Security-Policy of a page; a live one may ask its own server for data."""
     style, script = asset("page.css"), "\n".join(asset(name) for name in SCRIPTS)
     reach = "'self'" if live else "'none'"
     return "; ".join(
@@ -75,6 +90,7 @@ def policy(live: bool = False) -> str:
 
 
 def asset(name: str) -> str:
+    """The text of a file in `assets/`."""
     return resources.files("discover_rl.report").joinpath("assets", name).read_text("utf-8")
 
 

@@ -1,5 +1,7 @@
-"""What the page shows, as one tree of plain values. Every number is worked out here or in the
-modules that this one asks; the page only draws."""
+"""The data that the page shows, as one tree of lists, dictionaries, numbers and texts.
+
+Every number is computed here or in the modules that this one uses; the page's script only draws.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +15,32 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discover_rl import stats
-from discover_rl.report import data, style, summary, tables, writing
+from discover_rl.config import current_names
+from discover_rl.report import data, discovery, formatting, statistics, style, summary, tables
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import Data, Results, RunInfo
-from discover_rl.studies import progress
+from discover_rl.studies import status
 
 Tree: TypeAlias = dict[str, Any]
-Kept: TypeAlias = dict[str, Tree]
-"""Curves of earlier pages, by a hash of what they are made from."""
+"""A part of the data."""
+CurveCache: TypeAlias = dict[str, Tree]
+"""Curves of earlier pages, by a hash of what they are computed from."""
 WINDOWS = (1, 5, 10)
+"""How many evaluations curves may be smoothed over."""
 KINDS = {
     "paper": ("Mean ± ½ sd", "Mean of runs, half a standard deviation to either side"),
     "iqm": ("IQM, 95 %", "Interquartile mean of runs, 95 % bootstrap interval"),
 }
+"""Kinds of curves, each with a short and a long name."""
 MOST_POINTS = 30_000
-"""Of all curves together, before windows and bands: what keeps the file at a few megabytes."""
+"""How many points all curves have together, before windows and bands: it keeps the file at a few
+megabytes."""
 FEWEST_POINTS = 60
+"""How many points every curve may have, however many curves there are."""
 NUMBER = re.compile(r"\[?([+−-]?[\d,]*\.?\d+)")
+"""How an entry begins that is sorted by its number."""
 NOTHING = "–"
-# The figures' colours, lifted for a dark ground.
+"""What tables show where there is no number."""
 DARK: dict[str, str] = dict(
     zip(
         ("black", *style.COLOURS),
@@ -40,42 +48,56 @@ DARK: dict[str, str] = dict(
         strict=True,
     )
 )
+"""The figures' colours, and lighter ones for a dark background."""
 DASHES: dict[Any, tuple[float, ...]] = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1, 1.6)}
-"""Of the names that Matplotlib has for some, in widths of the line."""
+"""Dashes and gaps that Matplotlib has names for, in widths of the line."""
 
 
-def tree(everything: Data, analyses: Sequence[Analysis], notes: Sequence[str], kept: Kept) -> Tree:
-    """All of the page. `kept` is what it was last time, and is left with what this one needs."""
-    places = {id(it): i for i, it in enumerate(everything.cells)}
-    grids: dict[tuple[int, ...], int] = {}
-    curves = _curves(everything.cells, kept)
+def build(
+    everything: Data, analyses: Sequence[Analysis], notes: Sequence[str], cache: CurveCache
+) -> Tree:
+    """All data of the page.
+
+    Args:
+        everything: What is recorded of a study.
+        analyses: Of its groups.
+        notes: Sentences on where numbers are from.
+        cache: Curves of an earlier page, or empty. Afterwards it holds those of this page.
+    """
+    places = {id(results): i for i, results in enumerate(everything.cells)}
+    grids: dict[tuple[int, ...], int] = {}  # steps that several curves share are listed once
+    curves = _curves(everything.cells, cache)
     cells = []
-    for it, found in zip(everything.cells, curves, strict=True):
-        steps = tuple(found["steps"])
-        own = {name: value for name, value in found.items() if name != "steps"}
-        cells.append(own | {"grid": grids.setdefault(steps, len(grids)), "count": it.count})
+    for results, drawn in zip(everything.cells, curves, strict=True):
+        steps = tuple(drawn["steps"])
+        own = {name: value for name, value in drawn.items() if name != "steps"}
+        cells.append(own | {"grid": grids.setdefault(steps, len(grids)), "count": results.count})
     states = Counter(run.state for run in everything.runs)
     return {
         "study": everything.study.name,
         "about": everything.study.about,
-        "standing": everything.standing,
-        "states": [[state, states[state]] for state in progress.STATES if states[state]],
+        "progress": everything.progress,
+        "states": [[state, states[state]] for state in status.STATES if states[state]],
         "facts": _facts(everything),
         "windows": WINDOWS,
         "window": data.WINDOW,
         "kinds": KINDS,
-        "groups": [_group(it, places) for it in analyses],
+        "groups": [_group(analysis, places) for analysis in analyses],
         "grids": list(grids),
         "cells": cells,
-        "origin": words(summary.provenance(everything, notes)),
+        "origin": blocks(summary.provenance(everything, notes)),
         "failed": _failed(everything),
         "missing": _missing(everything),
         **_runs(everything),
     }
 
 
-def words(parts: Sequence[str]) -> list[Tree]:
-    """The summary's Markdown, which has paragraphs and lists only."""
+def blocks(parts: Sequence[str]) -> list[Tree]:
+    """The summary's Markdown, which has paragraphs and lists only, as {'text': …} and {'list': …}.
+
+    >>> blocks(["One:\\n\\n- a\\n- b"])
+    [{'text': 'One:'}, {'list': ['a', 'b']}]
+    """
     found: list[Tree] = []
     for part in "\n\n".join(parts).split("\n\n"):
         lines = part.split("\n")
@@ -87,37 +109,41 @@ def words(parts: Sequence[str]) -> list[Tree]:
 
 
 def _facts(everything: Data) -> list[list[str]]:
+    """How many tasks, algorithms, arms, runs and steps there are: number and name each."""
     cells = everything.study.cells
     counted = {
-        "task": len({it.task for it in cells}),
-        "algorithm": len({it.algorithm for it in cells}),
-        "arm": len({(it.strategy, it.arm) for it in cells}),
+        "task": len({cell.task for cell in cells}),
+        "algorithm": len({cell.algorithm for cell in cells}),
+        "arm": len({(cell.strategy, cell.arm) for cell in cells}),
         "run": len(everything.runs),
     }
     found = [[f"{count:,}", f"{name}{'s' * (count != 1)}"] for name, count in counted.items()]
-    part = f" of {everything.whole:,}" if everything.whole else ""
-    return [*found, [f"{everything.study.steps:,}", f"steps{part} a run"]]
+    part = f" of {everything.full_steps:,}" if everything.full_steps else ""
+    most = "up to " if len({cell.steps for cell in cells}) > 1 else ""
+    return [*found, [f"{most}{everything.study.steps:,}", f"steps{part} a run"]]
 
 
-def _curves(cells: Sequence[Results], kept: Kept) -> list[Tree]:
-    most = max(FEWEST_POINTS, min(data.POINTS, MOST_POINTS // max(1, len(cells))))
+def _curves(cells: Sequence[Results], cache: CurveCache) -> list[Tree]:
+    """The curves of each cell, from the cache where they have not changed."""
+    points = max(FEWEST_POINTS, min(data.POINTS, MOST_POINTS // max(1, len(cells))))
     found = []
-    for it in cells:
-        parts = (str(most), str(it.scores.shape), it.steps.tobytes(), it.scores.tobytes())
-        raw = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
+    for results in cells:
+        shape = str(results.scores.shape)
+        texts = (str(points), shape, results.steps.tobytes(), results.scores.tobytes())
+        raw = b"\0".join(text.encode() if isinstance(text, str) else text for text in texts)
         key = hashlib.sha256(raw).hexdigest()
-        found.append((key, kept.get(key) or _drawn(it, most)))
-    kept.clear()
-    kept.update(found)
-    return [drawn for _, drawn in found]
+        found.append((key, cache.get(key) or _cell_curves(results, points)))
+    cache.clear()
+    cache.update(found)
+    return [curves for _, curves in found]
 
 
-def _drawn(it: Results, most: int) -> Tree:
-    """A cell's curves with every window and band, and at how many runs they are of."""
+def _cell_curves(results: Results, points: int) -> Tree:
+    """A cell's curves with every window and band, and how many runs they are of at each point."""
     drawn: Tree = {"steps": [], "curves": {}}
-    for window in WINDOWS if len(it.steps) else ():
-        usual = window == data.WINDOW and most == data.POINTS
-        curves = it.curves if usual else it.smoothed(window, most)
+    for window in WINDOWS if len(results.steps) else ():
+        usual = window == data.WINDOW and points == data.POINTS
+        curves = results.curves if usual else results.smoothed(window, points)
         first = next(iter(curves.values()))
         drawn["steps"] = first.steps.tolist()
         runs = first.runs.tolist()
@@ -130,23 +156,24 @@ def _drawn(it: Results, most: int) -> Tree:
 
 
 def _numbers(curve: data.Curve) -> list[Any]:
-    """Value and bounds, to a few thousandths of what they span; None where there is none."""
-    three = np.stack([curve.value, curve.low, curve.high])
-    finite = three[np.isfinite(three)]
+    """Value and bounds, rounded to a few thousandths of their span; None where there is none."""
+    rows = np.stack([curve.value, curve.low, curve.high])
+    finite = rows[np.isfinite(rows)]
     if not finite.size:
         return [None, None, None]
     span = float(finite.max() - finite.min()) or float(abs(finite.max())) or 1.0
     places = min(9, max(0, 3 - math.floor(math.log10(span))))
-    return [_rounded(row, places) if np.isfinite(row).any() else None for row in three]
+    return [_rounded(row, places) if np.isfinite(row).any() else None for row in rows]
 
 
 def _rounded(row: np.ndarray, places: int) -> list[float | int | None]:
-    shown = [round(x, places) if math.isfinite(x) else None for x in row.tolist()]
-    return shown if places else [None if x is None else int(x) for x in shown]
+    rounded = [round(x, places) if math.isfinite(x) else None for x in row.tolist()]
+    return rounded if places else [None if x is None else int(x) for x in rounded]
 
 
 def _group(analysis: Analysis, places: Mapping[int, int]) -> Tree:
-    group, looks = analysis.group, style.looks(analysis.group)
+    """A group's lines, panels, sentences and tables; `places` has the number of each cell."""
+    group, styles = analysis.group, style.line_styles(analysis.group)
     numbers = {label: i for i, label in enumerate(group.labels)}
     return {
         "name": group.name,
@@ -155,10 +182,10 @@ def _group(analysis: Analysis, places: Mapping[int, int]) -> Tree:
         "lines": [
             {
                 "label": label,
-                "light": "#111418" if looks[label].colour == "black" else looks[label].colour,
-                "dark": DARK[looks[label].colour],
-                "dash": _dash(looks[label].dashes),
-                "marker": looks[label].marker,
+                "light": "#111418" if styles[label].colour == "black" else styles[label].colour,
+                "dark": DARK[styles[label].colour],
+                "dash": _dash(styles[label].dashes),
+                "marker": styles[label].marker,
                 "begun": group.begun(label),
             }
             for label in group.labels
@@ -166,11 +193,13 @@ def _group(analysis: Analysis, places: Mapping[int, int]) -> Tree:
         "panels": [
             {
                 "title": panel.title,
-                "lines": [[numbers[label], places[id(it)]] for label, it in panel.lines.items()],
+                "lines": [
+                    [numbers[label], places[id(results)]] for label, results in panel.lines.items()
+                ],
             }
             for panel in group.panels
         ],
-        "words": words(summary.sentences(analysis)),
+        "words": blocks(summary.sentences(analysis)),
         "tables": _tables(analysis),
     }
 
@@ -181,76 +210,89 @@ def _dash(dashes: Any) -> tuple[float, ...]:
 
 def _tables(analysis: Analysis) -> list[Tree]:
     overview, details = tables.overview(analysis), tables.details(analysis)
-    shown = [_table("Final scores", overview, tables.remarks(analysis))]
+    found = [_table("Final scores", overview, tables.remarks(analysis))]
     if analysis.comparisons:
-        shown.append(_table("Against the baseline", _compared(analysis), []))
-    return [*shown, _table("In detail", details, tables.source(analysis))]
+        found.append(_table("Against the baseline", _comparison_table(analysis), []))
+    more = {"Suite score": discovery.suite(analysis), "Reward found": discovery.table(analysis)}
+    found += [_table(title, table, []) for title, table in more.items() if table is not None]
+    return [*found, _table("In detail", details, tables.published_remarks(analysis))]
 
 
-def _compared(analysis: Analysis) -> tables.Table:
-    group, base = analysis.group, writing.quoted(analysis.group.base)
+def _comparison_table(analysis: Analysis) -> tables.Table:
+    group, base = analysis.group, formatting.quoted(analysis.group.base)
     head = ["task", group.kind, "verdict", "difference of IQMs [95\xa0%]"]
     head += [f"a run is above one of {base} [95\xa0%]", f"steps to the score of {base} [95\xa0%]"]
     head += ["resamples that never reach it", "runs"]
     rows = []
-    for it in analysis.comparisons:
+    for compared in analysis.comparisons:
         verdict, difference, better, steps, never = "nothing can be said yet", *[NOTHING] * 4
-        if it.difference is not None and it.improvement is not None:
-            difference, better = summary.signed(it.difference), summary.chance(it.improvement)
-            verdict = summary.verdict(it.difference, it.runs, it.label, it.failed)
-        if it.reached is not None:
-            steps, never = summary.when(it.reached), summary.never(it.reached) or NOTHING
-        runs = f"{it.runs[0]} and {it.runs[1]}"
-        texts = [it.panel, it.label, verdict, difference, better, steps, never, runs]
-        rows.append([tables.Entry(text, bool(it.claim) and i == 2) for i, text in enumerate(texts)])
+        if compared.difference is not None and compared.improvement is not None:
+            difference = summary.interval_text(compared.difference)
+            better = summary.probability_text(compared.improvement)
+            verdict = summary.verdict(
+                compared.difference, compared.runs, compared.label, compared.failed
+            )
+        if compared.reached is not None:
+            steps = summary.step_text(compared.reached)
+            never = summary.never_reached_text(compared.reached) or NOTHING
+        runs = f"{compared.runs[0]} and {compared.runs[1]}"
+        names = [compared.panel, compared.label]
+        texts = [*names, verdict, difference, better, steps, never, runs]
+        claimed = bool(compared.claim)
+        rows.append([tables.Entry(text, claimed and i == 2) for i, text in enumerate(texts)])
     return tables.Table(head, rows, f"Each compared with {base}")
 
 
 def _table(title: str, table: tables.Table, notes: Sequence[str]) -> Tree:
-    """Entries are [text, what to sort by, whether bold]; a column of numbers is sorted by them, and
-    one that says nothing is left out."""
-    texts = [[row[i].text for row in table.rows] for i in range(len(table.head))]
-    shown = [i for i, them in enumerate(texts) if not i or set(them) - {NOTHING}]
-    numeric = {i: _numeric(texts[i]) for i in shown}
+    """A table as the page needs it.
 
-    def entry(it: tables.Entry, number: bool) -> list[Any]:
-        return [it.text, _key(it.text) if number else it.text, it.bold]
+    Entries are [text, what to sort by, whether bold]. A column of numbers is sorted by them. A
+    column without any entry is left out.
+    """
+    texts = [[row[i].text for row in table.rows] for i in range(len(table.head))]
+    kept = [i for i, column in enumerate(texts) if not i or set(column) - {NOTHING}]
+    numeric = {i: _numeric(texts[i]) for i in kept}
+
+    def entry(found: tables.Entry, by_number: bool) -> list[Any]:
+        return [found.text, _sort_key(found.text) if by_number else found.text, found.bold]
 
     return {
         "title": title,
         "caption": table.caption and f"{table.caption}.",
         "notes": list(notes),
-        "head": [table.head[i] for i in shown],
-        "numeric": [numeric[i] for i in shown],
-        "rows": [[entry(row[i], numeric[i]) for i in shown] for row in table.rows],
+        "head": [table.head[i] for i in kept],
+        "numeric": [numeric[i] for i in kept],
+        "rows": [[entry(row[i], numeric[i]) for i in kept] for row in table.rows],
     }
 
 
 def _numeric(texts: Sequence[str]) -> bool:
+    """Whether a column has numbers."""
     written = [text for text in texts if not text.startswith((NOTHING, "not reached"))]
     return bool(written) and all(NUMBER.match(text) for text in written)
 
 
-def _key(text: str) -> float | None:
+def _sort_key(text: str) -> float | None:
+    """The number that an entry begins with."""
     found = NUMBER.match(text)
     return float(found[1].replace(",", "").replace("−", "-")) if found else None
 
 
 def _failed(everything: Data) -> Tree:
-    rows = [[it.name, f"{it.step:,}", it.reason] for it in everything.failed]
+    rows = [[run.name, f"{run.step:,}", run.reason] for run in everything.failed]
     table = tables.Table(["run", "step", "reason"], _entries(rows), "")
     return _table("Failures", table, [])
 
 
 def _missing(everything: Data) -> Tree:
-    """Cells that lack runs, and how those stand."""
+    """Cells with runs that are not done, and how many runs are in each state."""
     rows = []
-    for it in everything.cells:
-        states = Counter(run.state for run in it.runs)
-        if states["done"] < len(it.runs):
-            counted = [str(states[state] or NOTHING) for state in progress.STATES]
-            rows.append([it.cell.name, *counted])
-    table = tables.Table(["runs of", *progress.STATES], _entries(rows), "")
+    for results in everything.cells:
+        states = Counter(run.state for run in results.runs)
+        if states["done"] < len(results.runs):
+            counted = [str(states[state] or NOTHING) for state in status.STATES]
+            rows.append([results.cell.name, *counted])
+    table = tables.Table(["runs of", *status.STATES], _entries(rows), "")
     return _table("Not done", table, [])
 
 
@@ -259,38 +301,41 @@ def _entries(rows: Sequence[Sequence[str]]) -> list[list[tables.Entry]]:
 
 
 def _runs(everything: Data) -> Tree:
-    """A row for each run; settings and versions, which many share, are kept once."""
+    """A row for each run; settings and versions, which many runs share, are listed once."""
     setups: dict[str, int] = {}
     codes: dict[str, int] = {}
     rows = []
-    for it in everything.cells:
-        shown = writing.digits([stats.mean_sd(it.final)] if len(it.final) else [])
-        scores = iter(it.final.tolist())
-        for run in it.runs:
+    for results in everything.cells:
+        spread = [statistics.mean_sd(results.final)] if len(results.final) else []
+        number = formatting.number_format(spread)
+        scores = iter(results.final.tolist())
+        for run in results.runs:
             score = next(scores) if run.state == "done" else None
             header = run.header or {}
-            settings = header.get("run", {}).get("settings", {})
+            settings = current_names(header.get("run", {}).get("settings", {}))
             rows.append(
                 {
                     "name": run.name,
                     "state": run.state,
                     "step": run.step,
-                    "score": [shown(score), score],
+                    "score": [number(score), score],
                     "commit": header.get("commit") or "",
                     "reason": run.reason,
-                    "setup": setups.setdefault(_text(settings), len(setups)),
-                    "code": codes.setdefault(_text(header.get("code", {})), len(codes)),
+                    "setup": setups.setdefault(_as_text(settings), len(setups)),
+                    "code": codes.setdefault(_as_text(header.get("code", {})), len(codes)),
                 }
-                | _declared(it, run)
+                | _declared(results, run)
             )
     shared = {"setups": setups, "codes": codes}
-    return {"runs": rows} | {name: [json.loads(it) for it in them] for name, them in shared.items()}
+    return {"runs": rows} | {
+        name: [json.loads(text) for text in texts] for name, texts in shared.items()
+    }
 
 
-def _declared(it: Results, run: RunInfo) -> Tree:
-    cell = it.cell
+def _declared(results: Results, run: RunInfo) -> Tree:
+    cell = results.cell
     return {"task": cell.task, "algorithm": cell.algorithm, "arm": cell.arm, "seed": run.seed}
 
 
-def _text(settings: Mapping[str, Any]) -> str:
-    return json.dumps({name: str(it) for name, it in settings.items()})
+def _as_text(settings: Mapping[str, Any]) -> str:
+    return json.dumps({name: str(value) for name, value in settings.items()})

@@ -1,11 +1,12 @@
-"""What the paper's authors published, next to what was measured here.
+"""The paper's own results, which reports show beside what was measured.
 
-`published.csv` has mean and standard deviation, over seeds, of the last ten evaluations, worked out
-from the curves that the authors released; the curves themselves are not shipped. Left out is what
-is no measurement of its own: their off-policy curves of NoisyNet, PSNE, Coherent, Meta and greedy
-policies, of SAC with and without DISCOVER on Humanoid and HumanoidStandup, and of DISCOVER with
-DDPG on Ant and Humanoid are weighted sums of other curves. Tasks were of another version then, and
-the authors' code scales directions by λ², so none of these numbers is a target.
+`published.csv` has mean and standard deviation, over seeds, of the last ten evaluations, computed
+from the curves that the authors released; the curves themselves do not come with the package. The
+table leaves out curves that are weighted sums of other curves, and so no measurements: off-policy
+those of NoisyNet, PSNE, Coherent, Meta and greedy policies, those of SAC with and without DISCOVER
+on Humanoid and HumanoidStandup, and those of DISCOVER with DDPG on Ant and Humanoid. The authors
+used other versions of the tasks, and their code scales directions by λ², so none of these numbers
+is a target.
 """
 
 from __future__ import annotations
@@ -17,42 +18,57 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from discover_rl.algorithms import ALGORITHMS, ON_POLICY
-from discover_rl.report import methods
-from discover_rl.studies import Cell
-from discover_rl.types import UserError
+from discover_rl import algorithms
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.core.types import UserError
+from discover_rl.report.methods import unusual_settings
+from discover_rl.studies.study import Cell
 
 STEPS, EVERY = 1_000_000, 1_000
+"""Steps of the authors' runs, and how many of them lie between evaluations."""
 SPAN = (10, 9 * EVERY)
-"""How many evaluations a score is the mean of, and how many steps lie between first and last; the
-same for all five algorithms."""
+"""How many evaluations a published score is the mean of, and how many steps lie between the first
+and the last of them; the same for all five algorithms."""
 COMPONENTS = {
     "strategy.delayed": "without_dpu",
     "strategy.target_network": "without_tn",
     "strategy.target_smoothing": "without_tsr",
 }
+"""DISCOVER's components: our setting, and what `published.csv` calls runs without it."""
 GRIDS = ("strategy.lam", "env.reward_delay")
-"""Settings that have a study of their own where they vary, the usual value among the others."""
+"""Settings that the paper varies in a study of its own, which also has the usual value."""
 RIVALS = re.compile("noisy|psne|parameter|coherent|meta|greedy|no[ _-]?expl", re.IGNORECASE)
+"""What the paths of files with other strategies' curves contain."""
 RUN = re.compile(r"(?P<policy>.+)_(?P<kind>[A-Za-z0-9]+)-(?P<version>v\d+)_(?P<seed>\d+)")
+"""The name of a file with one run's curve, without its suffix."""
 
 
 class Key(NamedTuple):
-    """Which of the published results, whatever the task's version."""
+    """Which published result is meant, whatever the task's version.
+
+    Attributes:
+        study: 'evaluation', 'lambda', 'delayed_reward' or 'component'.
+        algorithm: Its name.
+        kind: The task without its version: 'Hopper'.
+        strategy: 'baseline' or 'discover'.
+        setting: What varies within the study; '' in 'evaluation'.
+    """
 
     study: str
     algorithm: str
     kind: str
-    strategy: str  # baseline or discover
+    strategy: str
     setting: str
 
 
 class Number(NamedTuple):
-    version: str
+    """A published result: mean and standard deviation over seeds, and where it is from."""
+
+    version: str  # of the task, 'v2'
     mean: float
     sd: float
     seeds: int
@@ -60,14 +76,15 @@ class Number(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Curves read from a folder, and what was and was not found there, in words."""
+    """Curves that were read from a folder, and sentences on what was and was not found there."""
 
-    curves: dict[Key, np.ndarray]  # (runs, points)
+    curves: dict[Key, np.ndarray]  # (runs, points); NaN after a shorter run's end
     notes: list[str]
 
 
 @functools.cache
 def numbers() -> dict[Key, Number]:
+    """All results of `published.csv`."""
     text = resources.files("discover_rl.report").joinpath("published.csv").read_text()
     found = {}
     for row in csv.DictReader(text.splitlines()):
@@ -77,18 +94,22 @@ def numbers() -> dict[Key, Number]:
 
 
 def key(cell: Cell) -> Key | None:
-    """Which published result a cell repeats, if there is one: same algorithm, kind of task,
-    strategy and settings, whatever number of steps."""
+    """Which published result a cell repeats, or None.
+
+    It has the same algorithm, kind of task, strategy and settings, whatever its number of steps.
+    """
     kind, _, _ = cell.task.rpartition("-v")
-    baseline = "none" if cell.algorithm in ON_POLICY else "gaussian"
+    on_policy = algorithms.load(cell.algorithm).Hyper.on_policy
+    baseline = "none" if on_policy else "gaussian"
     strategy = {"discover": "discover", baseline: "baseline"}.get(cell.strategy)
     if strategy is None:
         return None
-    own = methods.own(cell) | {name: it for name, it in cell.varied.items() if name in GRIDS}
+    own = unusual_settings(cell)
+    own |= {name: value for name, value in cell.varied.items() if name in GRIDS}
     study, setting = "evaluation", ""
     if len(own) == 1:
         ((name, value),) = own.items()
-        if name == "strategy.lam":
+        if name == "strategy.lam" and not str(value).startswith("linear:"):
             study, setting = "lambda", str(float(value))
         elif name == "env.reward_delay":
             study, setting = "delayed_reward", str(value)
@@ -101,51 +122,56 @@ def key(cell: Cell) -> Key | None:
 
 
 def number(cell: Cell) -> Number | None:
-    """The published result of a cell, if it is of as many steps."""
+    """The published result of a cell, or None if there is none or it has other steps."""
     found = key(cell)
     return numbers()[found] if found is not None and cell.steps == STEPS else None
 
 
-def curves(place: Path) -> Found:
-    """The authors' curves from a copy of theirs: a folder with their files, a run each,
+def curves(path: Path) -> Found:
+    """Read a copy of the authors' curves. Nothing in it is unpickled.
 
-        …/TD3_Hopper-v2_3.npy, …/DISCOVER_TD3_Hopper-v2_3.npy
-        …/Ablation Studies/…/On-Policy (PPO)/0.1/Hopper-v2/0.1_DISCOVER_PPO_Hopper-v2_3.npy
+    Args:
+        path: A folder with the authors' files, one run each, in whatever subfolders:
 
-    or one file, or a folder with one, of all: an .npz of `returns`, (runs, evaluations), and of
-    `study`, `algorithm`, `task`, `strategy` and `setting`, (runs,).
+                …/TD3_Hopper-v2_3.npy, …/DISCOVER_TD3_Hopper-v2_3.npy
+                …/On-Policy (PPO)/0.1/Hopper-v2/0.1_DISCOVER_PPO_Hopper-v2_3.npy
+
+            Or a table of all runs, or a folder with one: an .npz file with `returns`, (runs,
+            evaluations), and with the texts `study`, `algorithm`, `task`, `strategy` and `setting`,
+            (runs,) each.
     """
-    tables = [place] if place.suffix == ".npz" else sorted(place.glob("*.npz"))
-    files = sorted(place.rglob("*.npy")) if place.is_dir() else []
-    if not (files or [it for it in tables if it.is_file()]):
-        raise UserError(f"{place} holds no curves: give a folder with .npy files, or an .npz.")
+    tables = [path] if path.suffix == ".npz" else sorted(path.glob("*.npz"))
+    files = sorted(path.rglob("*.npy")) if path.is_dir() else []
+    if not (files or [table for table in tables if table.is_file()]):
+        raise UserError(f"{path} holds no curves: give a folder with .npy files, or an .npz.")
     rows: list[tuple[Key, np.ndarray]] = []
-    odd: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     for table in tables:
-        rows += _table(table)
+        rows += _read_table(table)
     for file in files:
-        named = _named(file.relative_to(place))
+        named = _key_of_file(file.relative_to(path))
         if isinstance(named, str):
-            odd[named] += 1
-        elif (read := _read(file)) is None:
-            odd["no numbers in them"] += 1
+            left_out[named] += 1
+        elif (curve := _read_run(file)) is None:
+            left_out["no numbers in them"] += 1
         else:
-            rows.append((named, read))
+            rows.append((named, curve))
     kept: dict[Key, list[np.ndarray]] = {}
-    for which, row in rows:
+    for which, curve in rows:
         if which in numbers():
-            kept.setdefault(which, []).append(row)
+            kept.setdefault(which, []).append(curve)
         else:
-            odd["nothing to trust or to compare with"] += 1
+            left_out["nothing to trust or to compare with"] += 1
     notes = [
-        f"{sum(map(len, kept.values())):,} published runs of {len(kept):,} cells in {place.name}"
+        f"{sum(map(len, kept.values())):,} published runs of {len(kept):,} cells in {path.name}"
     ]
-    notes += [f"Left out of published runs: {count:,}, {why}" for why, count in sorted(odd.items())]
-    return Found({which: _padded(them) for which, them in kept.items()}, notes)
+    for why, count in sorted(left_out.items()):
+        notes.append(f"Left out of published runs: {count:,}, {why}")
+    return Found({which: _padded(runs) for which, runs in kept.items()}, notes)
 
 
-def _named(path: Path) -> Key | str:
-    """What a file's name says it is, or why it is left out."""
+def _key_of_file(path: Path) -> Key | str:
+    """Which result a file's path says it belongs to, or why the file is left out."""
     match, folders = RUN.fullmatch(path.stem), "/".join(path.parts[:-1])
     if match is None:
         return "names that are not understood"
@@ -156,35 +182,40 @@ def _named(path: Path) -> Key | str:
         algorithm = lam[2] or next(iter(re.findall(r"\(([A-Z0-9]+)\)", folders)), "")
         if algorithm.lower() in ALGORITHMS:
             return Key("lambda", algorithm.lower(), kind, "discover", lam[1])
-    ours, _, algorithm = policy.rpartition("DISCOVER_")
-    if not ours and algorithm.lower() in ALGORITHMS and not re.search("(?i)ablat|delay", folders):
+    before, _, algorithm = policy.rpartition("DISCOVER_")
+    if not before and algorithm.lower() in ALGORITHMS and not re.search("(?i)ablat|delay", folders):
         strategy = "discover" if policy != algorithm else "baseline"
         return Key("evaluation", algorithm.lower(), kind, strategy, "")
     return "names that are not understood"
 
 
-def _read(file: Path) -> np.ndarray | None:
-    """A run's evaluations. The authors' arrays are text, and begin with a computer's name."""
+def _read_run(file: Path) -> np.ndarray | None:
+    """A run's evaluations, or None if the file has no numbers.
+
+    The authors' arrays are text, and begin with a computer's name.
+    """
     try:
         raw = np.load(file, allow_pickle=False).ravel()
         if raw.dtype.kind == "U":
-            raw = [it for it in raw if not it.startswith(("HOST", "GPU"))]
+            raw = [text for text in raw if not text.startswith(("HOST", "GPU"))]
         row = np.asarray(raw, float)
     except (OSError, ValueError, EOFError):
         return None
     return row if row.size and np.isfinite(row).all() else None
 
 
-def _table(file: Path) -> list[tuple[Key, np.ndarray]]:
+def _read_table(file: Path) -> list[tuple[Key, np.ndarray]]:
+    """All runs of an .npz file."""
     names = ("study", "algorithm", "task", "strategy", "setting")
     try:
         with np.load(file, allow_pickle=False) as arrays:
             returns = np.asarray(arrays["returns"], float)
-            columns = [_words(file, arrays, name) for name in names]
+            columns = [arrays[name].astype(str).tolist() for name in names]
             rows = list(zip(*columns, returns, strict=True))
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"{file} is no table of curves ({error}); it needs returns, {', '.join(names)}."
+            f"{file} is no table of curves ({error}); it needs plain arrays of numbers and text: "
+            f"returns, {', '.join(names)}."
         ) from error
     return [
         (Key(study, algorithm, task.rpartition("-v")[0], strategy, setting), row)
@@ -192,40 +223,8 @@ def _table(file: Path) -> list[tuple[Key, np.ndarray]]:
     ]
 
 
-def _words(file: Path, arrays: Any, name: str) -> list[str]:
-    """A column of text. One of Python objects is not unpickled, which could run anything: its words
-    are picked out of the listing of its instructions."""
-    import pickletools
-    import zipfile
-
-    try:
-        return [str(it) for it in arrays[name]]
-    except ValueError:
-        pass
-    with zipfile.ZipFile(file) as archive:
-        raw = archive.read(f"{name}.npy")
-    words: list[str] = []
-    memo: list[Any] = []
-    last: Any = None
-    inside = False
-    for code, value, _ in pickletools.genops(raw[raw.index(b"\n") + 1 :]):
-        if code.name == "EMPTY_LIST":
-            inside, last = True, None
-        elif code.name == "MEMOIZE":
-            memo.append(last)
-        elif "UNICODE" in code.name or "BINGET" in code.name:
-            assert value is not None
-            last = value if "UNICODE" in code.name else memo[value]
-            if inside:
-                words.append(last)
-        else:
-            last = None
-    if not all(isinstance(word, str) for word in words):
-        raise ValueError(f"{name} is not text")
-    return words
-
-
 def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Curves of different lengths as one array, (runs, points), with NaN at their ends."""
     padded = np.full((len(rows), max(map(len, rows))), np.nan)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = row

@@ -1,73 +1,94 @@
-"""How figures look, and how they are turned into files: the same numbers give the same bytes."""
+"""How figures look, and how they become files: the same numbers give the same bytes.
+
+`figure` and `figure_files` serve every figure of the package, those of `analysis` too.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discover_rl.report.groups import Group
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 # Okabe and Ito's palette, made for all kinds of colour vision, without its yellow, which is too
-# pale for lines. Styles and markers tell lines apart where there is no colour. The numbers of
-# each have no common divisor, so that they do not repeat together.
+# pale for lines. Dashes and markers distinguish lines where there is no colour. The lengths of the
+# three have no common divisor, so that they do not repeat together.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A")
 DASHES = ("-", "-.", (0, (1, 1)), (0, (6, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "^", "D", "v", "P", "X")
-SETTINGS: dict[Any, Any] = {"svg.hashsalt": "discover_rl", "font.size": 9, "axes.titlesize": 10}
+"""Colours, dashes and markers of lines other than the baseline's, in order."""
+SETTINGS: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 10}
+"""Matplotlib's settings for the figures of a report."""
 DPI = 200
+"""Resolution of a report's PNG files."""
 FORMATS: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}}
-"""With what must not be in a file for it to be the same another day."""
+"""File formats, each with the metadata to leave out, so that a file is the same another day."""
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
+    """How a line is drawn: its colour, and Matplotlib's dashes and marker."""
+
     colour: str
     dashes: Any
     marker: str
 
 
-def looks(group: Group) -> dict[str, Look]:
-    """The baseline is black and dashed, DISCOVER blue and solid, others are what is left."""
+def line_styles(group: Group) -> dict[str, LineStyle]:
+    """The style of each line of a group, by label.
+
+    The baseline is black and dashed, DISCOVER blue and solid; the others have what is left.
+    """
     rivals = sorted(group.rivals, key=lambda label: label != "discover")  # stable
-    found = {
-        label: Look(*(_cycled(them, i) for them in (COLOURS, DASHES, MARKERS)))
+    styles = {
+        label: LineStyle(*(_cycled(values, i) for values in (COLOURS, DASHES, MARKERS)))
         for i, label in enumerate(rivals)
     }
-    return {group.base: Look("black", "--", "s"), **found}
+    return {group.base: LineStyle("black", "--", "s"), **styles}
 
 
-def _cycled(them: Sequence[Any], i: int) -> Any:
-    return them[i % len(them)]
+def _cycled(values: Sequence[Any], i: int) -> Any:
+    return values[i % len(values)]
 
 
 def plain(text: str) -> str:
-    """Without mathematics: a dollar in a name is a dollar."""
+    """The text without Matplotlib's mathematics: a dollar in a name is a dollar."""
     return text.replace("$", r"\$")
 
 
 @contextlib.contextmanager
-def figure(width: float, height: float) -> Iterator[Any]:
-    """A figure of its own, which pyplot does not know of."""
+def figure(width: float, height: float, settings: Mapping[Any, Any] = SETTINGS) -> Iterator[Figure]:
+    """An empty figure, which pyplot does not keep. Draw on it, and save it, inside the context.
+
+    Args:
+        width: In inches.
+        height: In inches.
+        settings: Matplotlib's, as long as the context lasts.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(SETTINGS):
+    # With a fixed salt, the names of an SVG file's elements are the same every time.
+    with mpl.rc_context({"svg.hashsalt": "discover_rl", **settings}):
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def rendered(drawn: Any) -> dict[str, bytes]:
-    """As PNG and SVG, by suffix."""
+def figure_files(drawn: Figure, dpi: int = DPI) -> dict[str, bytes]:
+    """A figure as PNG and as SVG, by suffix: the same bytes for the same figure."""
     files = {}
     for suffix, metadata in FORMATS.items():
         file = io.BytesIO()
-        drawn.savefig(file, format=suffix, dpi=DPI, metadata=metadata)
+        drawn.savefig(file, format=suffix, dpi=dpi, metadata=metadata)
         files[suffix] = file.getvalue()
     return files
 
 
 def steps_axis(axis: Any) -> None:
-    """Steps as 200k and 1M."""
+    """Write an axis's steps as 200k and 1M."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axis.set_major_formatter(EngFormatter(sep=""))
@@ -75,24 +96,36 @@ def steps_axis(axis: Any) -> None:
 
 
 def legend(
-    drawn: Any, labels: Sequence[str], look: Mapping[str, Look | None], more: Sequence = ()
+    drawn: Figure,
+    styles: Mapping[str, LineStyle | None],
+    more: Sequence[tuple[str, Mapping[str, Any]]] = (),
 ) -> None:
-    """Below the figure, where it covers nothing. What has no look has a name and no line."""
+    """Put a legend below the figure, where it covers nothing.
+
+    Args:
+        drawn: The figure.
+        styles: By label, in order; a label with None has no line beside it.
+        more: Further labels, each with Matplotlib's options for its line.
+    """
     from matplotlib.lines import Line2D
 
-    lines = [
-        Line2D([], [], color=it.colour, linestyle=it.dashes, marker=it.marker, markersize=4)
-        if it is not None
-        else Line2D([], [], linestyle="none")
-        for it in (look[label] for label in labels)
-    ]
-    names = [plain(label) for label in labels]
+    lines = [_sample(style) for style in styles.values()]
+    names = [plain(label) for label in styles]
     for name, options in more:
         lines.append(Line2D([], [], **options))
         names.append(name)
-    wide = max(1.8, 0.075 * max(map(len, names), default=0) + 0.7)  # inches, handle included
+    wide = max(1.8, 0.075 * max(map(len, names), default=0) + 0.7)  # inches, line included
     rows = -(-len(names) // max(1, int(drawn.get_figwidth() // wide)))
     columns = -(-len(names) // rows)
     drawn.legend(
         lines, names, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5
     )
+
+
+def _sample(style: LineStyle | None) -> Any:
+    from matplotlib.lines import Line2D
+
+    if style is None:
+        return Line2D([], [], linestyle="none")
+    dashes: dict[str, Any] = {"linestyle": style.dashes, "marker": style.marker, "markersize": 4}
+    return Line2D([], [], color=style.colour, **dashes)

@@ -1,4 +1,4 @@
-"""Deep coherent exploration: the last layer's weights wander slowly (Zhang and Van Hoof, 2021).
+"""Deep coherent exploration: the last layer's weights change slowly (Zhang and Van Hoof, 2021).
 
     process: w = μ + S z;  z ← ρ z + √(1 − ρ²) ξ,  ρ = 1 − β,  ξ ~ N(0, I);  z ~ N(0, I) at a start
     act:     with the last layer's weights w, biases among them
@@ -28,18 +28,21 @@ import jax.numpy as jnp
 from jax import random
 from jax.scipy.linalg import solve_triangular
 
-from discover_rl import networks
-from discover_rl.hyper import hyper, setting
-from discover_rl.interfaces import Blueprint, Strategy, View
-from discover_rl.types import Array, Net, Nudge, Role, Spec, UserError
+from discover_rl.core import networks
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.types import Array, Key, Net, Nudge, Role, Spec, UserError
+from discover_rl.strategies.interface import Acting, Blueprint, Density, Learning, Strategy, View
 
 TINY = 1e-20
+"""Added under roots and logarithms, so that 0 has a gradient."""
 JITTER = 1e-6
 """Added to variances, so that rounding leaves covariances positive."""
 
 
 @hyper
 class Hyper:
+    """Hyper-parameters of deep coherent exploration."""
+
     sigma: float = setting(0.017, "Where S starts; off-policy, 0.034 by preset.", low=0)
     beta: float = setting(
         0.01, "β: 0, one draw per episode; 1, a new one at every step.", low=0, high=1
@@ -62,13 +65,13 @@ class Belief(NamedTuple):
 
 
 def unknowing(outputs: int, inputs: int) -> Belief:
-    """Of an episode that starts."""
+    """The belief about z when an episode starts: N(0, I)."""
     identity = jnp.broadcast_to(jnp.eye(inputs), (outputs, inputs, inputs))
     return Belief(jnp.zeros((outputs, inputs)), identity)
 
 
-def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
-    settings = hp  # of which only the statics are used: the floats come in with the state
+def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
+    """Coherent exploration for the actor of this blueprint; β comes with the state."""
     if not (settings.carry or blueprint.on_policy):
         raise UserError("strategy.carry is for algorithms that learn from rollouts.")
     if settings.learn_s and blueprint.density:
@@ -76,87 +79,86 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     whole = jax.eval_shape(lambda key: blueprint.init(key, blueprint.outputs), random.key(0))
     inputs, outputs = whole["head"]["weight"].shape[0], spec.action_size
 
-    def init(key: Any, hp: Hyper, view: View) -> Hyper:
-        del key, view
-        return hp
-
-    def joint(key: Any, hp: Hyper, net: Net, critic: Net | None) -> dict[str, Array]:
+    def joint(key: Key, hyper: Hyper, net: Net, critic: Net | None) -> dict[str, Array]:
         """log S, the biases' in the last row."""
         del key, net, critic
-        return {"log_s": jnp.full((inputs + 1, outputs), jnp.log(jnp.maximum(hp.sigma, TINY)))}
+        return {"log_s": jnp.full((inputs + 1, outputs), jnp.log(jnp.maximum(hyper.sigma, TINY)))}
 
-    def draw(key: Any) -> Array:
+    def draw(key: Key) -> Array:
         return random.normal(key, (inputs + 1, outputs))
 
-    def begin(hp: Hyper, view: View, key: Any) -> Array:
-        del hp, view
+    def begin(state: Hyper, view: View, key: Key) -> Array:
+        del state, view
         return draw(key)
 
     def behave(
-        hp: Hyper, z: Array, view: View, obs: Array, noise: Array, warmup: Any
+        state: Hyper, memory: Array, view: View, obs: Array, noise: Array, warmup: Any
     ) -> tuple[Array, Nudge]:
         del obs, warmup
-        rho = 1.0 - hp.beta
-        z = rho * z + (1.0 - rho**2) ** 0.5 * noise
-        return z, Nudge(wandered(view, z))
+        rho = 1.0 - state.beta
+        z = rho * memory + (1.0 - rho**2) ** 0.5 * noise
+        return z, Nudge(moved_net(view, z))
 
-    def wandered(view: View, z: Array) -> Net:
-        net, xp = view.params["net"], networks.namespace(z)
-        moved = xp.exp(view.params["joint"]["log_s"]) * z
+    def moved_net(view: View, z: Array) -> Net:
+        net, xp = view.net, networks.namespace(z)
+        change = xp.exp(view.joint["log_s"]) * z
         # The first outputs are the mean's; what else the head gives stays as it is.
         rest = net["head"]["bias"].shape[-1] - outputs
         if rest:
-            moved = xp.concat([moved, xp.zeros((*moved.shape[:-1], rest), moved.dtype)], axis=-1)
+            zeros = xp.zeros((*change.shape[:-1], rest), change.dtype)
+            change = xp.concat([change, zeros], axis=-1)
         return networks.moved(
-            net, {"head": {"weight": moved[..., :-1, :], "bias": moved[..., -1, :]}}
+            net, {"head": {"weight": change[..., :-1, :], "bias": change[..., -1, :]}}
         )
 
-    def expect(hp: Hyper, view: View, obs: Array, key: Any, role: Role) -> Nudge:
-        del hp
-        nudge = Nudge(view.params["net"])
+    def expect(state: Hyper, view: View, obs: Array, key: Key, role: Role) -> Nudge:
+        del state
+        nudge = Nudge(view.net)
         if blueprint.density:
             return nudge._replace(spread=spread(view, obs))
         learns = settings.learn_s and role == "actor"
-        return Nudge(wandered(view, draw(key))) if learns else nudge
+        return Nudge(moved_net(view, draw(key))) if learns else nudge
 
     def spread(view: View, obs: Array) -> Array:
         """√ Σᵢ Sᵢ² xᵢ², of each action; differentiable where it is 0, too."""
-        square = jnp.exp(2.0 * view.params["joint"]["log_s"])
+        square = jnp.exp(2.0 * view.joint["log_s"])
         return jnp.sqrt(inputs_of(view, obs) ** 2 @ square + TINY)
 
     def inputs_of(view: View, obs: Array) -> Array:
         """x, of the last layer, and 1 for its biases."""
-        x = view.features(Nudge(view.params["net"]), obs)
+        x = view.features(Nudge(view.net), obs)
         x = jnp.concatenate([x, jnp.ones((len(x), 1))], axis=1)
         return jax.lax.stop_gradient(x) if settings.detach else x
 
-    def likelihood(hp: Hyper, view: View, belief: Belief, piece: Any) -> tuple[Array, Belief]:
+    def log_prob(state: Hyper, view: View, belief: Belief, piece: Any) -> tuple[Array, Belief]:
         """Each action's, given those before it in its episode."""
-        nudge = Nudge(view.params["net"])
+        nudge = Nudge(view.net)
         x = inputs_of(view, piece.obs)
-        u = jnp.exp(view.params["joint"]["log_s"]).T[:, None] * x[None]
-        variance = jnp.exp(2.0 * view.params["net"]["log_std"]["value"])
+        u = jnp.exp(view.joint["log_s"]).T[:, None] * x[None]
+        variance = jnp.exp(2.0 * view.net["log_std"]["value"])
         surprise = (piece.action - view.policy(nudge, piece.obs)).T
-        return sequential(surprise, u, variance, 1.0 - hp.beta, piece.ended, belief)
+        return sequential(surprise, u, variance, 1.0 - state.beta, piece.ended, belief)
 
-    def report(hp: Hyper, view: View, batch: Any) -> dict[str, Array]:
-        del hp
+    def report(state: Hyper, view: View, batch: Any) -> dict[str, Array]:
+        del state
         return {
-            "sigma": jnp.exp(view.params["joint"]["log_s"]).mean(),
+            "sigma": jnp.exp(view.joint["log_s"]).mean(),
             "spread": spread(view, batch.obs).mean(),
         }
 
     return Strategy(
-        init=init,
-        joint=joint,
-        begin=begin,
-        renews=("episode",) if settings.carry else ("episode", "rollout"),
-        draw=draw,
-        behave=behave,
-        expect=expect,
-        likelihood=likelihood if blueprint.on_policy else None,
-        belief=unknowing(outputs, inputs + 1) if blueprint.on_policy else (),
-        piece=settings.piece,
+        acting=Acting(
+            begin=begin,
+            draw=draw,
+            behave=behave,
+            resample_on=("episode",) if settings.carry else ("episode", "rollout"),
+        ),
+        learning=Learning(joint=joint, expect=expect),
+        density=Density(
+            log_prob=log_prob if blueprint.on_policy else None,
+            initial_belief=unknowing(outputs, inputs + 1) if blueprint.on_policy else (),
+            max_piece=settings.piece,
+        ),
         report=report,
     )
 
@@ -164,7 +166,7 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
 def sequential(
     deviation: Array, u: Array, variance: Array, rho: Any, ended: Array, belief: Belief
 ) -> tuple[Array, Belief]:
-    """Log-densities (L,) of actions, each given those before it in its episode; then the belief.
+    """Log-probabilities of L actions, each given those before it, and the belief after them.
 
     `deviation`: (q, L) of actions from μ x; `u`: (q, L, p); `variance`: (q,) of what is white.
     """

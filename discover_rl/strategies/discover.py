@@ -2,41 +2,53 @@
 
 On-policy (Algorithm 1 of the paper), the direction stands beside the observation:
 
-    act:     a ~ π(· | s, η), η = λ ξ(s), kept with the transition
-    target:  R̂ bootstraps from V(s′, λ ξ(s′))
-    learn:   at every minibatch, before policy and value, which step at the kept η,
-             ascend (R̂ − V(s, λ ξ(s)))² in ω alone, R̂ held constant
+    act:      a ~ π(· | s, η), η = λ ξ(s), stored with the transition
+    target:   R̂ bootstraps from V(s′, λ ξ(s′))
+    learn:    at every minibatch, before policy and value, which learn at the stored η,
+              ascend (R̂ − V(s, λ ξ(s)))² in ω alone, R̂ held constant
     evaluate: η = 0
 
 Off-policy (Algorithm 2), it is added to the action:
 
-    act:     ã = clip(a + λ ξ(s)), in warm-up too
-    target:  ã′ = clip(a′ + λ ξ′(s′)), in place of the algorithm's own smoothing
-    learn:   whenever the actor does, after it, ascend (y − Q(s, a + λ ξ(s)))² in ω alone,
-             a the stored bare action, y held constant
-    track:   ω′ follows ω by the algorithm's own target rule
+    act:      ã = clip(a + λ ξ(s)), in warm-up too
+    target:   ã′ = clip(a′ + λ ξ′(s′)), in place of the algorithm's own smoothing
+    learn:    whenever the actor does, after it, ascend (y − Q(s, a + λ ξ(s)))² in ω alone,
+              a the stored bare action, y held constant
+    targets:  ω′ follows ω by the algorithm's own rule
     evaluate: no direction
 
-ξ has the actor's architecture, optimiser and learning rate, and ends in tanh.
+ξ is the explorer, ω its parameters. It has the actor's architecture, optimiser and learning rate,
+and ends in tanh.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
-from discover_rl import networks
-from discover_rl.hyper import hyper, setting
-from discover_rl.interfaces import Blueprint, Strategy, View
-from discover_rl.types import Array, Batch, Net, Nudge, Role, Spec, UserError
+from discover_rl.core import networks
+from discover_rl.core.equations import descend
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.schedules import Amplitude
+from discover_rl.core.types import Array, Batch, Key, Net, Nudge, Role, Spec, UserError
+from discover_rl.strategies.interface import (
+    Acting,
+    Blueprint,
+    Learning,
+    NetworkSpec,
+    Strategy,
+    View,
+)
 
 
 @hyper
 class Hyper:
-    lam: float = setting(0.3, "λ: how far the direction reaches, in half-ranges.", low=0)
+    """Hyper-parameters of DISCOVER; the switches are the paper's ablations."""
+
+    lam: Amplitude = setting(0.3, "λ: how far the direction reaches, in half-ranges.", low=0)
     delayed: bool = setting(True, "Step with the actor (off: with every critic step; 'no DPU').")
     target_network: bool = setting(True, "Use a target explorer in the target (off: 'no TN').")
     target_smoothing: bool = setting(True, "Direct the target action too (off: 'no TSR').")
@@ -47,17 +59,19 @@ class Hyper:
 
 
 class State(NamedTuple):
+    """What a run learns."""
+
     hyper: Hyper
     explorer: Net  # ω
     target: Net  # ω′
     optimiser: Any
 
 
-def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
-    settings = hp  # of which only the statics are used: the floats come in with the state
-    beside = blueprint.on_policy
-    size = spec.observation_size if beside else spec.action_size
-    if beside and (settings.subtracts or not settings.delayed or not settings.target_network):
+def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
+    """DISCOVER on tasks with these spaces; λ comes with the state, one value per lane."""
+    on_policy = blueprint.on_policy
+    size = spec.observation_size if on_policy else spec.action_size
+    if on_policy and (settings.subtracts or not settings.delayed or not settings.target_network):
         raise UserError(
             "strategy.subtracts, strategy.delayed and strategy.target_network are for directions "
             "of actions; here they are of observations."
@@ -67,73 +81,72 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         """ξ(s) ∈ (−1, 1); (n, observation) → (n, action), or (n, observation) on-policy."""
         return networks.tanh(blueprint.apply(explorer, obs))
 
-    def towards(explorer: Net, state: State, view: View, obs: Array) -> Nudge:
-        scaled = state.hyper.lam * direction(explorer, obs)
-        net = view.params["net"]
-        return Nudge(net, context=scaled) if beside else Nudge(net, shift=scaled)
+    def directed(explorer: Net, state: State, view: View, obs: Array) -> Nudge:
+        """λ ξ(s), beside the observation or on the action."""
+        scaled = state.hyper.lam.at(view.progress) * direction(explorer, obs)
+        return Nudge(view.net, context=scaled) if on_policy else Nudge(view.net, shift=scaled)
 
-    def nowhere(view: View, obs: Array) -> Nudge:
-        """No direction; where one is appended, zeros."""
-        net = view.params["net"]
-        return Nudge(net, context=0.0 * obs) if beside else Nudge(net)
+    def undirected(view: View, obs: Array) -> Nudge:
+        """No direction; where one is appended to the observation, zeros."""
+        return Nudge(view.net, context=0.0 * obs) if on_policy else Nudge(view.net)
 
-    def init(key: Any, hp: Hyper, view: View) -> State:
+    def init(key: Key, hyper: Hyper, view: View) -> State:
         explorer = blueprint.init(key, size)
-        return State(hp, explorer, explorer, view.optimiser.init(explorer))
+        return State(hyper, explorer, explorer, view.optimiser.init(explorer))
 
     def behave(
         state: State, memory: Any, view: View, obs: Array, noise: Any, warmup: Any
     ) -> tuple[Any, Nudge]:
         del noise, warmup
         if not settings.acts:
-            return memory, nowhere(view, obs)
-        return memory, towards(state.explorer, state, view, obs)
+            return memory, undirected(view, obs)
+        return memory, directed(state.explorer, state, view, obs)
 
-    def expect(state: State, view: View, obs: Array, key: Any, role: Role) -> Nudge:
+    def expect(state: State, view: View, obs: Array, key: Key, role: Role) -> Nudge:
         del key
         if role == "target" and settings.target_smoothing:
-            follows = settings.target_network and not beside
-            explorer = state.target if follows else state.explorer
-            return towards(explorer, state, view, obs)
-        return nowhere(view, obs)
+            follows = settings.target_network and not on_policy
+            return directed(state.target if follows else state.explorer, state, view, obs)
+        return undirected(view, obs)
 
-    def learn(state: State, view: View, batch: Batch, key: Any) -> tuple[State, Array]:
+    def step(state: State, view: View, batch: Batch, key: Key) -> tuple[State, Array]:
         del key
 
         def loss(explorer: Net) -> Array:
-            nudge = towards(explorer, state, view, batch.obs)
+            nudge = directed(explorer, state, view, batch.obs)
             if settings.subtracts:
-                overwritten = towards(state.target, state, view, batch.next_obs)
-                nudge = nudge._replace(shift=nudge.shift - overwritten.shift)
+                taken_off = directed(state.target, state, view, batch.next_obs)
+                nudge = nudge._replace(shift=nudge.shift - taken_off.shift)
             return -view.error(nudge, batch).mean()
 
         value, gradients = jax.value_and_grad(loss)(state.explorer)
-        updates, optimiser = view.optimiser.update(gradients, state.optimiser, state.explorer)
-        explorer = optax.apply_updates(state.explorer, updates)
+        explorer, optimiser = descend(view.optimiser, gradients, state.optimiser, state.explorer)
         return state._replace(explorer=explorer, optimiser=optimiser), value
 
-    def track(state: State, follow: Any) -> State:
+    def update_targets(state: State, follow: Callable[[Any, Any], Any]) -> State:
         return state._replace(target=follow(state.explorer, state.target))
 
     def report(state: State, view: View, batch: Batch) -> dict[str, Array]:
-        """How the explorer fares; it tends to saturate and act as a constant bias, so show it."""
+        """How the explorer fares. It tends to saturate and to act as a constant bias."""
         xi = direction(state.explorer, batch.obs)
-        nudge = towards(state.explorer, state, view, batch.obs)
+        nudge = directed(state.explorer, state, view, batch.obs)
         return {
             "saturation": (jnp.abs(xi) > 0.95).mean(),  # share of |ξ| near its bound
             "direction_spread": xi.std(axis=0).mean(),  # how much ξ depends on the state
-            "error_bare": view.error(nowhere(view, batch.obs), batch).mean(),
+            "error_bare": view.error(undirected(view, batch.obs), batch).mean(),
             "error_directed": view.error(nudge, batch).mean(),
         }
 
     return Strategy(
         init=init,
-        behave=behave,
-        expect=expect,
-        learn=learn,
-        track=track,
+        acting=Acting(behave=behave),
+        learning=Learning(
+            expect=expect,
+            step=step,
+            update_targets=update_targets,
+            cadence="actor" if settings.delayed else "critic",
+            replaces_smoothing=True,
+        ),
+        network=NetworkSpec(context_size=size if on_policy else 0),
         report=report,
-        cadence="actor" if settings.delayed else "critic",
-        smooths=True,
-        context_size=size if beside else 0,
     )

@@ -1,4 +1,4 @@
-"""Meta-policy gradient (Xu et al., 2018): a teacher acts, and is paid by what its data taught.
+"""Meta-policy gradient (Xu et al., 2018): a teacher acts, and is rewarded by what its data taught.
 
 From the end of warm-up on, phases of fixed length, for every iteration:
 
@@ -29,17 +29,31 @@ import jax.numpy as jnp
 import optax
 from jax import random
 
-from discover_rl import networks
-from discover_rl.equations import Moments, gaussian_log_prob, no_moments, observe
-from discover_rl.hyper import hyper, setting
-from discover_rl.interfaces import Blueprint, Strategy, View
-from discover_rl.types import Actor, Array, Batch, Nudge, Optimiser, Seen, Spec, Turn, Update
+from discover_rl.core import networks
+from discover_rl.core.equations import descend, gaussian_log_prob
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.normalization import Moments, no_moments, observe
+from discover_rl.core.types import (
+    Actor,
+    Array,
+    Batch,
+    Key,
+    Nudge,
+    Optimiser,
+    Spec,
+    StrategyEvent,
+    Transition,
+    Update,
+)
+from discover_rl.strategies.interface import Acting, Blueprint, Schedule, Strategy, View
 
 MEASURE, TEACH, TRIAL = range(3)
 
 
 @hyper
 class Hyper:
+    """Hyper-parameters of the meta-policy gradient."""
+
     teacher_steps: int = setting(200, "L0: steps of the teacher in an iteration.", low=1)
     trial_updates: int = setting(50, "K0: updates on these steps alone.", low=0)
     student_steps: int = setting(100, "L1: longest episode that measures the student.", low=1)
@@ -57,7 +71,7 @@ class Hyper:
 
 
 class Memory(NamedTuple):
-    """The last step: what `hears` cannot see in the answer to it."""
+    """The last step: what `on_transition` is not given."""
 
     obs: Array  # (observation,) as the networks see it
     raw: Array  # (action,) not clipped
@@ -72,6 +86,8 @@ class Lesson(NamedTuple):
 
 
 class State(NamedTuple):
+    """What a run learns, and where its schedule is."""
+
     hyper: Hyper
     teacher: Any  # ψ: {"net": f, "log_sigma": (1, action)}
     optimiser: Any
@@ -87,16 +103,17 @@ class State(NamedTuple):
     saved: Any  # the student and its actor before the lesson; () where the trial is kept
 
 
-def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
-    settings = hp  # of which only the statics are used: the floats come in with the state
+def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
+    """The meta-policy gradient on tasks with these spaces; floats come with the state."""
     clone, warmup = settings.trial == "clone", blueprint.warmup
     lesson, measuring = settings.teacher_steps, settings.episodes * settings.student_steps
-    lengths = {"measured": measuring, "lesson": lesson, "tried": measuring}  # by their last turn
+    # Of each phase, by the event that ends it.
+    lengths = {"measured": measuring, "lesson": lesson, "tried": measuring}
 
     # The schedule, on the host.
 
     def at(step: int) -> tuple[str, int]:
-        """The phase of this step, by the turn that ends it, and its place there, from 1 on."""
+        """The phase of this step, by the event that ends it, and its place there, from 1 on."""
         made, order = step - warmup, [*lengths]
         if not clone and made > measuring:
             made, order = made - measuring, order[1:]
@@ -107,20 +124,22 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
             made -= lengths[name]
         return order[-1], made
 
-    def cuts(step: int) -> bool:
+    def truncate(step: int) -> bool:
         if step <= warmup:
             return step == warmup
         name, made = at(step)
         return made % (lesson if name == "lesson" else settings.student_steps) == 0
 
-    def plan(step: int, due: Callable[[int], tuple[Update, ...]]) -> tuple[Update | Turn, ...]:
+    def updates(
+        step: int, due: Callable[[int], tuple[Update, ...]]
+    ) -> tuple[Update | StrategyEvent, ...]:
         if step <= warmup:
             return ()
         name, made = at(step)
         if made < lengths[name]:
             return ()
         if name == "measured":
-            return (Turn(name),)
+            return (StrategyEvent(name),)
         # Whatever the phase, what the algorithm would have done in so many steps up to here.
         iteration = sum(lengths.values()) - (0 if clone else measuring)
         owed = tuple(itertools.chain(*(due(it) for it in range(step - iteration + 1, step + 1))))
@@ -128,32 +147,32 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         endless = itertools.cycle(owed or (Update(),))
         if name == "lesson":
             first = itertools.islice(endless, settings.trial_updates)
-            return Turn(name), *(it._replace(recent=lesson) for it in first)
+            return StrategyEvent(name), *(it._replace(recent=lesson) for it in first)
         if settings.replay_updates:
-            return Turn(name), *itertools.islice(endless, settings.replay_updates)
-        return Turn(name), *(owed if clone else owed[settings.trial_updates :])
+            return StrategyEvent(name), *itertools.islice(endless, settings.replay_updates)
+        return StrategyEvent(name), *(owed if clone else owed[settings.trial_updates :])
 
     # Acting.
 
-    def rule(hp: Hyper) -> Optimiser:
-        return optax.chain(optax.clip_by_global_norm(hp.max_norm), optax.adam(hp.lr))
+    def rule(hyper: Hyper) -> Optimiser:
+        return optax.chain(optax.clip_by_global_norm(hyper.max_norm), optax.adam(hyper.lr))
 
     def blank(*rows: int) -> list[jax.Array]:
         """An observation and an action, or rows of them."""
         return [jnp.zeros((*rows, size)) for size in (spec.observation_size, spec.action_size)]
 
-    def floored(log_sigma: Array, hp: Hyper) -> Array:
-        return jnp.maximum(log_sigma, jnp.log(hp.sigma_min))
+    def floored(log_sigma: Array, hyper: Hyper) -> Array:
+        return jnp.maximum(log_sigma, jnp.log(hyper.sigma_min))
 
-    def init(key: Any, hp: Hyper, view: View) -> State:
-        log_sigma = jnp.full((1, spec.action_size), jnp.log(hp.sigma))
+    def init(key: Key, hyper: Hyper, view: View) -> State:
+        log_sigma = jnp.full((1, spec.action_size), jnp.log(hyper.sigma))
         net = blueprint.init(key, blueprint.outputs)
-        teacher = {"net": net, "log_sigma": floored(log_sigma, hp)}
+        teacher = {"net": net, "log_sigma": floored(log_sigma, hyper)}
         count, number = jnp.zeros((), jnp.int32), jnp.zeros(())
         return State(
-            hyper=hp,
+            hyper=hyper,
             teacher=teacher,
-            optimiser=rule(hp).init(teacher),
+            optimiser=rule(hyper).init(teacher),
             phase=count + MEASURE,
             played=count,
             counts=count == 0,
@@ -163,15 +182,15 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
             reward=number,
             rewards=no_moments(1),
             lesson=Lesson(*blank(lesson)),
-            saved=(view.student, view.params) if clone else (),
+            saved=(view.learned, view.params) if clone else (),
         )
 
-    def begin(state: State, view: View, key: Any) -> Memory:
+    def begin(state: State, view: View, key: Key) -> Memory:
         del state, view, key  # `behave` fills it before it is read
         obs, raw = blank()
         return Memory(obs, raw, jnp.asarray(True))
 
-    def draw(key: Any) -> Array:
+    def draw(key: Key) -> Array:
         return random.normal(key, (1, spec.action_size))
 
     def behave(
@@ -179,7 +198,7 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
     ) -> tuple[Memory, Nudge]:
         del memory
         xp, teaches = networks.namespace(obs), state.phase == TEACH
-        net = _either(teaches, state.teacher["net"], view.params["net"])
+        net = _either(teaches, state.teacher["net"], view.net)
         spread = xp.exp(state.teacher["log_sigma"])
         nudge = Nudge(net, shift=xp.where(teaches, spread * noise, 0.0))
         raw = view.policy(nudge, obs)
@@ -192,7 +211,7 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         _, actor = state.saved
         return Nudge(_either(state.phase == TRIAL, actor["net"], params["net"]))
 
-    def hears(state: State, memory: Memory, seen: Seen) -> State:
+    def on_transition(state: State, memory: Memory, transition: Transition) -> State:
         ours = ~memory.warm
         played = state.played + ours
         # The next episode counts if it is one to measure by, not what follows an early end.
@@ -201,8 +220,8 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         row = jnp.where(ours & (state.phase == TEACH), state.played, lesson)
         return state._replace(
             played=played,
-            counts=fresh | state.counts & ~(ours & seen.ended),
-            gained=state.gained + jnp.where(ours & state.counts, seen.reward, 0.0),
+            counts=fresh | state.counts & ~(ours & transition.ended),
+            gained=state.gained + jnp.where(ours & state.counts, transition.reward, 0.0),
             lesson=Lesson(
                 state.lesson.obs.at[row].set(memory.obs, mode="drop"),
                 state.lesson.raw.at[row].set(memory.raw, mode="drop"),
@@ -220,19 +239,18 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         )
 
     def taught(state: State, view: View, reward: Array) -> State:
-        """One step of the teacher by what its lesson was worth; then the lesson is forgotten."""
+        """One step of the teacher by what its lesson was worth; then the lesson is dropped."""
         rewards = observe(state.rewards, reward[None])
         variance = rewards.variance[0]
-        known = (rewards.seen > 1) & (variance > 0)
+        known = (rewards.samples > 1) & (variance > 0)
         weight = reward / jnp.where(known, jnp.sqrt(variance), 1.0)
 
         def loss(teacher: Any) -> Array:
             mean = view.policy(Nudge(teacher["net"]), state.lesson.obs)
             return -weight * gaussian_log_prob(state.lesson.raw, mean, teacher["log_sigma"]).mean()
 
-        slope = jax.grad(loss)(state.teacher)
-        updates, optimiser = rule(state.hyper).update(slope, state.optimiser, state.teacher)
-        moved: Any = optax.apply_updates(state.teacher, updates)
+        gradient = jax.grad(loss)(state.teacher)
+        moved, optimiser = descend(rule(state.hyper), gradient, state.optimiser, state.teacher)
         moved = {**moved, "log_sigma": floored(moved["log_sigma"], state.hyper)}
         # A lesson worth nothing says nothing: without this, Adam would go on as before.
         teacher, optimiser = _either(
@@ -243,18 +261,18 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
             teacher=teacher, optimiser=optimiser, rewards=rewards, lesson=forgotten
         )
 
-    def turn(state: State, view: View, name: str) -> tuple[State, Any]:
+    def on_event(state: State, view: View, name: str) -> tuple[State, Any]:
         score = state.gained / settings.episodes
         if name == "measured":
-            return entered(state, TEACH)._replace(before=score), view.student
+            return entered(state, TEACH)._replace(before=score), view.learned
         if name == "lesson":
-            saved = (view.student, view.params) if clone else ()
-            return entered(state, TRIAL)._replace(saved=saved), view.student
+            saved = (view.learned, view.params) if clone else ()
+            return entered(state, TRIAL)._replace(saved=saved), view.learned
         reward = score - state.before
         state = taught(state, view, reward)._replace(after=score, reward=reward)
         if clone:
             return entered(state, MEASURE), state.saved[0]
-        return entered(state, TEACH)._replace(before=score), view.student
+        return entered(state, TEACH)._replace(before=score), view.learned
 
     def report(state: State, view: View, batch: Batch) -> dict[str, Array]:
         """Of the last trial that is over."""
@@ -268,15 +286,11 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
 
     return Strategy(
         init=init,
-        begin=begin,
-        draw=draw,
-        behave=behave,
-        greedy=greedy,
+        acting=Acting(begin=begin, draw=draw, behave=behave, greedy=greedy),
+        schedule=Schedule(
+            updates=updates, truncate=truncate, on_event=on_event, on_transition=on_transition
+        ),
         report=report,
-        hears=hears,
-        plan=plan,
-        turn=turn,
-        cuts=cuts,
     )
 
 

@@ -11,7 +11,7 @@ Off-policy:
 
 On-policy, the value's last layer is noisy too:
 
-    act:     ε anew for every rollout, or for every episode; the key that it came from is kept
+    act:     ε anew for every rollout, or for every episode; its key is stored
     learn:   log π(a|s), V(s) and V(s′) at the same ε, drawn again from the key, in all epochs
 
 Noise is independent for every weight, or factorised: f(eᵢ) f(eⱼ) with f(e) = sign(e) √|e|.
@@ -26,14 +26,16 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from discover_rl import networks
-from discover_rl.hyper import hyper, setting
-from discover_rl.interfaces import Blueprint, Strategy, View
-from discover_rl.types import Array, Net, Nudge, Role, Spec, UserError
+from discover_rl.core import networks
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.types import Array, Key, Net, Nudge, Role, Spec, UserError
+from discover_rl.strategies.interface import Acting, Blueprint, Density, Learning, Strategy, View
 
 
 @hyper
 class Hyper:
+    """Hyper-parameters of NoisyNet."""
+
     sigma: float = setting(
         0.017,
         "Where σ starts; off-policy, 0.034 by preset. Factorised: over √inputs of a layer.",
@@ -53,37 +55,37 @@ class Hyper:
     value: bool = setting(True, "On-policy, make the value network's layers noisy too.")
 
 
-def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
+def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
+    """NoisyNet for the networks of this blueprint; σ starts from a value per lane."""
     del spec
-    settings = hp  # of which only the statics are used: the floats come in with `joint`
-    again = blueprint.on_policy  # what was done has to be had again when learning
+    on_policy = blueprint.on_policy  # then learning needs the noise of acting again
     lasts = settings.lasts
     if lasts == "auto":
-        lasts = "rollout" if again else "step"
-    if lasts == ("step" if again else "rollout"):
-        source, other = ("a replay", "rollout") if again else ("rollouts", "step")
+        lasts = "rollout" if on_policy else "step"
+    if lasts == ("step" if on_policy else "rollout"):
+        source, other = ("a replay", "rollout") if on_policy else ("rollouts", "step")
         raise UserError(
             f"strategy.lasts={lasts} is for algorithms that learn from {source}; here it is "
             f"{other} or episode."
         )
-    if not (settings.value or again):
+    if not (settings.value or on_policy):
         raise UserError("strategy.value is for algorithms that learn from rollouts.")
     shapes = {"net": _noisy(blueprint, blueprint.outputs, settings.layers)}
-    if again and settings.value:
+    if on_policy and settings.value:
         shapes["critic"] = _noisy(blueprint, 1, settings.layers)
     factorised = settings.noise == "factorised"
 
-    def joint(key: Any, hp: Hyper, net: Net, critic: Net | None) -> Any:
+    def joint(key: Key, hyper: Hyper, net: Net, critic: Net | None) -> Any:
         """σ, of the shape of what it perturbs."""
         del key, net, critic
 
         def start(layer: Any) -> Any:
             scale = layer["weight"].shape[0] ** -0.5 if factorised else 1.0
-            return {part: jnp.full(leaf.shape, hp.sigma * scale) for part, leaf in layer.items()}
+            return {part: jnp.full(leaf.shape, hyper.sigma * scale) for part, leaf in layer.items()}
 
         return _by_layer(start, shapes)
 
-    def draw(key: Any) -> Any:
+    def draw(key: Key) -> Any:
         """ε"""
         if not factorised:
             return networks.noise(key, shapes)
@@ -99,18 +101,18 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         def noisy(which: str, net: Net) -> Net:
             by = {
                 name: {part: sigma * noise[which][name][part] for part, sigma in parts.items()}
-                for name, parts in view.params["joint"][which].items()
+                for name, parts in view.joint[which].items()
             }
             return networks.moved(net, by)
 
-        nudge = Nudge(noisy("net", view.params["net"]))
+        nudge = Nudge(noisy("net", view.net))
         if view.critic is None or "critic" not in shapes:
             return nudge
         return nudge._replace(critic=noisy("critic", view.critic))
 
-    def begin(state: Any, view: View, key: Any) -> Any:
+    def begin(state: Any, view: View, key: Key) -> Any:
         del state, view
-        if again:
+        if on_policy:
             return random.key_data(key)
         return draw(key) if lasts == "episode" else ()
 
@@ -120,23 +122,26 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         del state, obs, warmup
         return memory, perturbed(view, noise if lasts == "step" else memory)
 
-    def expect(state: Any, view: View, obs: Array, key: Any, role: Role) -> Nudge:
+    def expect(state: Any, view: View, obs: Array, key: Key, role: Role) -> Nudge:
         del state, obs, role
         return perturbed(view, draw(key))
 
     def report(state: Any, view: View, batch: Any) -> dict[str, Array]:
         del state, batch
-        sigma = [jnp.abs(leaf).ravel() for leaf in jax.tree.leaves(view.params["joint"]["net"])]
+        sigma = [jnp.abs(leaf).ravel() for leaf in jax.tree.leaves(view.joint["net"])]
         return {"sigma": jnp.concatenate(sigma).mean()}
 
     return Strategy(
-        joint=joint,
-        begin=begin,
-        renews=(lasts,),
-        recall=(lambda memory: draw(random.wrap_key_data(memory))) if again else None,
-        draw=draw if lasts == "step" else (lambda key: ()),
-        behave=behave,
-        expect=expect,
+        acting=Acting(
+            begin=begin,
+            draw=draw if lasts == "step" else (lambda key: ()),
+            behave=behave,
+            resample_on=(lasts,),
+        ),
+        learning=Learning(joint=joint, expect=expect),
+        density=Density(
+            recall=(lambda memory: draw(random.wrap_key_data(memory))) if on_policy else None
+        ),
         report=report,
     )
 

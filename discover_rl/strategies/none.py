@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from discover_rl.hyper import hyper
-from discover_rl.interfaces import Blueprint, Strategy
-from discover_rl.types import Spec
+from discover_rl.core.hyperparameters import hyper
+from discover_rl.core.types import Spec
+from discover_rl.strategies.interface import Blueprint, Strategy
 
 
 @hyper
 class Hyper:
-    pass
+    """No hyper-parameters."""
 
 
-def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
-    del spec, hp, blueprint
+def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
+    """The strategy that changes nothing."""
+    del spec, settings, blueprint
     return Strategy()

@@ -21,14 +21,24 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from discover_rl import networks
-from discover_rl.hyper import hyper, setting
-from discover_rl.interfaces import Blueprint, Strategy, View
-from discover_rl.types import Array, Batch, Net, Nudge, Spec, UserError
+from discover_rl.core import networks
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.types import Array, Batch, Key, Net, Nudge, Spec, UserError
+from discover_rl.strategies.interface import (
+    Acting,
+    Blueprint,
+    Density,
+    Learning,
+    NetworkSpec,
+    Strategy,
+    View,
+)
 
 
 @hyper
 class Hyper:
+    """Hyper-parameters of adaptive parameter noise."""
+
     sigma: float = setting(0.017, "Where σ starts; off-policy, 0.034 by preset.", low=0)
     threshold: float = setting(0.1, "δ: the distance of actions to keep, in half-ranges.", low=0)
     factor: float = setting(1.01, "κ: by how much σ changes at a time; 1: not at all.", low=1)
@@ -45,22 +55,24 @@ class Hyper:
 
 
 class State(NamedTuple):
+    """What a run learns."""
+
     hyper: Hyper
     sigma: Array  # ()
 
 
 class Memory(NamedTuple):
-    """What an episode's noise can be had again from."""
+    """What an episode's noise can be drawn from again."""
 
-    key: Any  # (2,)
+    key: Key  # (2,)
     sigma: Array  # () when it began
 
 
-def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
+def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
+    """Parameter noise for the actor of this blueprint; σ, δ and κ come with the state."""
     del spec
-    settings = hp  # of which only the statics are used: the floats come in with the state
-    again = blueprint.on_policy  # what was done has to be had again when learning
-    if settings.lasts == "rollout" and not again:
+    on_policy = blueprint.on_policy  # then learning needs the noise of acting again
+    if settings.lasts == "rollout" and not on_policy:
         raise UserError("strategy.lasts=rollout is for algorithms that learn from rollouts.")
     shapes = jax.eval_shape(lambda key: blueprint.init(key, blueprint.outputs), random.key(0))
 
@@ -69,27 +81,27 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
         drawn = networks.noise(random.wrap_key_data(memory.key), shapes)
         return jax.tree.map(lambda leaf: memory.sigma * leaf, drawn)
 
-    def init(key: Any, hp: Hyper, view: View) -> State:
+    def init(key: Key, hyper: Hyper, view: View) -> State:
         del key, view
-        return State(hp, jnp.asarray(hp.sigma, float))
+        return State(hyper, jnp.asarray(hyper.sigma, float))
 
-    def begin(state: State, view: View, key: Any) -> Memory | Net:
+    def begin(state: State, view: View, key: Key) -> Memory | Net:
         memory = Memory(random.key_data(key), state.sigma)
-        return memory if again else networks.moved(view.params["net"], recall(memory))
+        return memory if on_policy else networks.moved(view.net, recall(memory))
 
     def behave(
         state: State, memory: Net, view: View, obs: Array, noise: Any, warmup: Any
     ) -> tuple[Net, Nudge]:
         del state, obs, noise, warmup
-        return memory, Nudge(networks.moved(view.params["net"], memory) if again else memory)
+        return memory, Nudge(networks.moved(view.net, memory) if on_policy else memory)
 
-    def distance(state: State, view: View, obs: Array, key: Any) -> Array:
-        net = view.params["net"]
+    def distance(state: State, view: View, obs: Array, key: Key) -> Array:
+        net = view.net
         other = networks.moved(net, recall(Memory(random.key_data(key), state.sigma)))
         square = ((view.policy(Nudge(net), obs) - view.policy(Nudge(other), obs)) ** 2).mean()
         return jnp.sqrt(square) if settings.measure == "rms" else square
 
-    def learn(state: State, view: View, batch: Batch, key: Any) -> tuple[State, Array]:
+    def step(state: State, view: View, batch: Batch, key: Key) -> tuple[State, Array]:
         d, factor = distance(state, view, batch.obs, key), state.hyper.factor
         near = d <= state.hyper.threshold
         return state._replace(sigma=state.sigma * jnp.where(near, factor, 1.0 / factor)), d
@@ -102,13 +114,15 @@ def make(spec: Spec, hp: Hyper, blueprint: Blueprint) -> Strategy:
 
     return Strategy(
         init=init,
-        begin=begin,
-        behave=behave,
-        learn=learn,
+        acting=Acting(
+            begin=begin,
+            behave=behave,
+            resample_on=("episode", "rollout") if settings.lasts == "rollout" else ("episode",),
+        ),
+        learning=Learning(
+            step=step, cadence="rollout" if on_policy else "critic", every=settings.interval
+        ),
+        density=Density(recall=recall if on_policy else None),
+        network=NetworkSpec(layer_norm=settings.layer_norm),
         report=report,
-        renews=("episode", "rollout") if settings.lasts == "rollout" else ("episode",),
-        recall=recall if again else None,
-        cadence="rollout" if again else "critic",
-        every=settings.interval,
-        layer_norm=settings.layer_norm,
     )

@@ -1,61 +1,91 @@
-"""Carrying a study out: what is missing of it, cohort after cohort, as long as there is time."""
+"""Train the unfinished runs of a study, cohort after cohort, until all have ended or time is up."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from discover_rl import checkpoint, jobs, store, tasks
-from discover_rl.engines import Hear, Outcome
-from discover_rl.jobs import Job
-from discover_rl.observers import Observer
-from discover_rl.store import Taken
-from discover_rl.studies import Study, plan, progress
-from discover_rl.tasks import Unmakeable
-from discover_rl.types import Stopped, UserError
+from discover_rl.core.types import Stopped, UserError
+from discover_rl.envs.spaces import spaces
+from discover_rl.envs.tasks import Unmakeable
+from discover_rl.storage import checkpoints, files
+from discover_rl.storage.files import FolderInUse
+from discover_rl.storage.records import record_path, summary
+from discover_rl.studies import plan, status
+from discover_rl.studies.study import Study
+from discover_rl.training import job as jobs
+from discover_rl.training.engines import Hear, Outcome
+from discover_rl.training.events import Ended, Event, Started
+from discover_rl.training.job import Job
+from discover_rl.training.observers import Observer
 
 Engine = Callable[[Sequence[Job], Hear, Callable[[], bool], float], list[Outcome]]
-"""Trains cohorts, with so much patience, and says what became of each (see `engines`)."""
+"""Trains cohorts and returns the outcome of each (see `training.engines`)."""
 
 
 class Board:
-    """Hears of every cohort of a campaign. Every method may be left as it is."""
+    """Shows the progress of a campaign. A subclass overrides what it wants to show.
+
+    The board gets the same events as the observers, each together with its cohort.
+    """
 
     def planned(self, jobs: Sequence[Job], runs: int, over: int) -> None:
-        """These cohorts are to be trained now; of so many runs so many are over."""
+        """Training is about to begin.
 
-    def heard(self, job: Job, event: str, details: tuple[Any, ...]) -> None:
-        """Of a cohort: an observer's method, and what to call it with."""
+        Args:
+            jobs: the cohorts that are going to be trained.
+            runs: how many runs the study, or the part of it, has.
+            over: how many of these are done or failed already.
+        """
 
-    def ended(self, job: Job, outcome: Outcome) -> None:
-        """A cohort came to its end, or why it did not."""
+    def on_event(self, job: Job, event: Event) -> None:
+        """Something happened to a cohort. Its last event is `Ended`."""
 
 
 def prepare(
-    study: Study, out: Path, shard: tuple[int, int] = (1, 1), retry: bool = False
+    study: Study,
+    out: Path,
+    shard: tuple[int, int] = (1, 1),
+    retry: bool = False,
+    anyway: bool = False,
 ) -> list[Job]:
-    """The cohorts of a study, or of a part, after all was checked that can be before it starts."""
-    for cell in {cell.task: cell for cell in study.cells}.values():
+    """Check everything that can be checked before training, and divide the study into cohorts.
+
+    Args:
+        study: the study.
+        out: the folder of its results.
+        shard: (i, n): only the i-th of n parts.
+        retry: whether runs that failed are trained again.
+        anyway: whether to go on though the code of a task of the user's own has changed since.
+
+    Returns:
+        The cohorts of the study, or of the part, finished ones included.
+
+    Raises:
+        UserError: a task does not exist, or the folder holds something else.
+    """
+    for cell in {(cell.task, cell.runs[0].env): cell for cell in study.cells}.values():
         try:
-            tasks.make(cell.task).close()
+            spaces(cell.task, cell.runs[0].env, plan.place_of(cell.runs[0]))
         except Unmakeable:
-            continue  # fails its own runs, and no others
+            continue  # its own runs will fail, and no others
         except UserError as error:
             raise UserError(f"{cell.where}, task: {error}") from error
     for run in study.runs:
-        header = store.glance(store.record_of(out, run.name)).header
+        header = summary(record_path(out, run.name)).header
         if unlike := header and jobs.difference(header["run"], run.to_json()):
             raise UserError(
                 f"{out} holds another study: in {run.name}, {unlike}; choose another --out."
             )
+        if header and "task_source" in header and not anyway:
+            jobs.refuse_changed_task(run, header["task_source"], out)
     cohorts = plan.agreed(study, out, shard, retry)
     for job in cohorts:
-        path = checkpoint.find(job.desk)
-        if path is not None and not store.taken(job.desk):
+        path = checkpoints.find(job.workdir)
+        if path is not None and not files.in_use(job.workdir):
             jobs.resumable(path, {run.name: run for run in job.runs})
-    return cohorts
+    return [job._replace(anyway=anyway) for job in cohorts]
 
 
 def carry_out(
@@ -65,24 +95,44 @@ def carry_out(
     observer: Observer,
     stopping: Callable[[], bool],
 ) -> bool:
-    """Train what is missing of these cohorts; whether all of it came to its end or failed.
+    """Train the unfinished runs of these cohorts.
 
-    A cohort that fails is noted at its desk and the rest goes on. One that somebody else is
-    training is left to them, after a while in which a worker of a killed process would go.
+    If a cohort fails, the reason is written into its work folder and the others are still trained.
+    A cohort that another process is training is left to that process, after a second attempt: a
+    worker whose parent was killed needs a while to notice and to end.
+
+    Args:
+        cohorts: what to train, as `prepare` returns it.
+        engine: trains them.
+        board: gets all events.
+        observer: gets the same events.
+        stopping: asked every few steps; if true, training stops after a checkpoint.
+
+    Returns:
+        Whether every run is done or has failed, so that nothing is left to train.
     """
-    left = [len(plan.missing(job)) for job in cohorts]
-    mine = [job for job, lanes in zip(cohorts, left, strict=True) if lanes]
-    mine.sort(key=lambda job: checkpoint.find(job.desk) is None)  # what was begun comes first
+    unfinished = [len(plan.missing(job)) for job in cohorts]
+    mine = [job for job, lanes in zip(cohorts, unfinished, strict=True) if lanes]
+    mine.sort(key=lambda job: checkpoints.find(job.workdir) is None)  # those that began come first
     runs = sum(len(job.runs) for job in cohorts)
-    board.planned(mine, runs, runs - sum(left))
-    outcomes = _attempt(mine, engine, board, observer, stopping)
-    taken = [job for job, it in zip(mine, outcomes, strict=True) if isinstance(it, Taken)]
+    board.planned(mine, runs, runs - sum(unfinished))
+    first = _attempt(mine, engine, board, observer, stopping)
+    taken = [
+        job for job, outcome in zip(mine, first, strict=True) if isinstance(outcome, FolderInUse)
+    ]
     freed = _freed(taken, stopping)
-    outcomes += _attempt(freed, engine, board, observer, stopping) if freed else []
+    second = _attempt(freed, engine, board, observer, stopping) if freed else []
+    trained = [
+        job.workdir
+        for job, outcome in zip(freed, second, strict=True)
+        if not isinstance(outcome, FolderInUse)
+    ]
     for job in taken:
-        if job not in freed:
-            board.ended(job, Taken("somebody else is training it"))
-    stopped = any(isinstance(it, Stopped) for it in outcomes)
+        if job.workdir not in trained:
+            ended = Ended(FolderInUse("another process is training it"))
+            board.on_event(job, ended)
+            observer.on_event(ended)
+    stopped = any(isinstance(outcome, Stopped) for outcome in (*first, *second))
     return not stopped and not any(plan.missing(job) for job in taken)
 
 
@@ -93,28 +143,28 @@ def _attempt(
     observer: Observer,
     stopping: Callable[[], bool],
 ) -> list[Outcome]:
-    """Train these; what became of each."""
+    """Train these cohorts once; return the outcome of each."""
 
-    def hear(number: int, event: str, details: tuple[Any, ...]) -> None:
+    def hear(number: int, event: Event) -> None:
         job = cohorts[number]
-        if event != "ended":
-            if event == "started":
-                progress.forget_trouble(job.desk)
-            board.heard(job, event, details)
-            getattr(observer, event)(*details)
-        elif not isinstance(details[0], Taken):
-            if details[0] is not None and not isinstance(details[0], Stopped):
-                progress.note_trouble(job.desk, details[0])
-            board.ended(job, details[0])
+        if isinstance(event, Started):
+            status.clear_trouble(job.workdir)
+        if isinstance(event, Ended):
+            if isinstance(event.outcome, FolderInUse):
+                return  # the caller tries again, or reports it
+            if event.outcome is not None and not isinstance(event.outcome, Stopped):
+                status.write_trouble(job.workdir, event.outcome)
+        board.on_event(job, event)
+        observer.on_event(event)
 
     return engine(cohorts, hear, stopping, 0.0)
 
 
 def _freed(taken: Sequence[Job], stopping: Callable[[], bool]) -> list[Job]:
-    """Those of whom nobody is at work any more, after a while."""
+    """Wait, for a limited time, until no process trains these cohorts; return the free ones."""
     until = time.monotonic() + jobs.PATIENCE
-    while any(store.taken(job.desk) for job in taken):
+    while any(files.in_use(job.workdir) for job in taken):
         if stopping() or time.monotonic() >= until:
             break
         time.sleep(0.2)
-    return [job for job in taken if not store.taken(job.desk)]
+    return [job for job in taken if not files.in_use(job.workdir)]

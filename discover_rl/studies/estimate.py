@@ -1,11 +1,11 @@
-"""What a study will take: memory, disk, and hours on this machine.
+"""Estimate what a study takes: memory, disk, and hours on this machine.
 
-Hours come from short measurements: for every algorithm × strategy of the study, cohorts of the
-planned size are trained for a few hundred steps, on a GPU a few thousand, in a folder that is then
-removed, as many at once as would be; for every task, an environment is stepped for a moment. They
-are kept in the user's cache, so the next plan answers at once. Networks that are larger because
-observations are, as Humanoid's, are not measured anew; episodes of evaluation are taken to last to
-their limit.
+Hours are computed from short measurements. For every algorithm × strategy of the study, cohorts of
+the planned size train for a few hundred steps, on a GPU for a few thousand, in a folder that is
+removed afterwards, as many at once as in the study. For every task, an environment is stepped for a
+moment. Measurements are kept in the user's cache, so the next estimate is immediate. Two things are
+simplified: networks with more inputs, as Humanoid's, are not measured separately, and episodes of
+evaluation are assumed to last to their time limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import contextlib
 import functools
 import json
 import math
-import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -24,52 +23,75 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discover_rl import evaluate, machine, store, tasks
-from discover_rl.algorithms import ON_POLICY
-from discover_rl.engines import local, places
-from discover_rl.jobs import Job
+from discover_rl.config import Run
+from discover_rl.envs import tasks
+from discover_rl.envs.settings import PLAIN, Making
+from discover_rl.envs.spaces import spaces
+from discover_rl.envs.tasks import choose_backend
+from discover_rl.storage import files
 from discover_rl.studies import plan
+from discover_rl.system import hardware
+from discover_rl.training.engines import local, places
+from discover_rl.training.evaluation import most_steps
+from discover_rl.training.events import Event, Stepped
+from discover_rl.training.job import Job
 
 STEPS = 300
-"""Measured, after as many that are not."""
+"""How many steps are measured. About as many come before and are not measured."""
 STEPS_ON_GPU = 3000
-"""There they are short, and told of by the flight, see flight.py."""
+"""How many steps are measured on a GPU, where a fused loop makes many steps at once."""
 ACTING = 1.3
-"""An evaluation's step, in steps of the environment alone."""
+"""The time of a step in an evaluation, relative to a step of the environment alone."""
 
 
 class Cost(NamedTuple):
-    """Of one cohort."""
+    """What one cohort takes."""
 
     memory: int  # bytes, while it trains
     disk: int  # bytes, at most, while it trains
     kept: int  # bytes, when it is done
-    seconds: float | None  # in a process of its own; None where nothing was measured
+    seconds: float | None  # in a process of its own; None if nothing was measured
 
 
-class Paces:
-    """Seconds that things take on this machine, measured once and kept."""
+class Timings:
+    """How many seconds things take on this machine: measured once, kept in the user's cache."""
 
     def __init__(self) -> None:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        self._path = Path(home) / "discover_rl" / f"paces-{machine.kind()}.json"
+        self._path = hardware.cache_folder() / f"paces-{hardware.processor_kind()}.json"
         try:
             self._known: dict[str, float] = json.loads(self._path.read_text())
         except (OSError, ValueError):
             self._known = {}
 
     def get(self, name: str, measure: Callable[[], dict[str, float]] | None) -> float | None:
-        """What is known, or else what is measured now; None if nothing may be measured."""
+        """A measurement by its name.
+
+        Args:
+            name: what was measured.
+            measure: is called if the measurement is not known; returns new ones by their names.
+                None: nothing is measured.
+
+        Returns:
+            Seconds; None if the measurement is not known.
+        """
         if name not in self._known and measure is not None:
             self._known |= measure()
-            with contextlib.suppress(OSError):  # then it is measured again
-                store.write(self._path, json.dumps(self._known, indent=1).encode())
+            with contextlib.suppress(OSError):  # the next estimate measures again
+                files.write(self._path, json.dumps(self._known, indent=1).encode())
         return self._known.get(name)
 
 
-def costs(jobs: Sequence[Job], paces: Paces, measuring: Callable[[str], None] | None) -> list[Cost]:
-    """Of every cohort. `measuring` is told of each measurement before it is made; None: nothing is
-    measured, only what is known from before is used."""
+def costs(
+    jobs: Sequence[Job], timings: Timings, measuring: Callable[[str], None] | None
+) -> list[Cost]:
+    """Estimate the cost of every cohort.
+
+    Args:
+        jobs: the cohorts.
+        timings: measurements so far; new ones are added.
+        measuring: is called before each measurement with its description. None: nothing is
+            measured, only earlier measurements are used.
+    """
     sizes: dict[Any, int] = {}
     first: dict[str, Job] = {}
     found = []
@@ -78,77 +100,102 @@ def costs(jobs: Sequence[Job], paces: Paces, measuring: Callable[[str], None] | 
         size = (run.task, run.algorithm, run.hyper.hidden, getattr(run.hyper, "replay_size", 0))
         if size not in sizes:
             sizes[size] = plan.lane_bytes(run)
-        # What the same algorithm and strategy do elsewhere tells about this, but for the task.
+        # One measurement serves all cohorts of a kind: they differ in the task alone.
         like = first.setdefault(_kind(job), job)
-        found.append(_cost(job, like, sizes[size], paces, measuring))
+        found.append(_cost(job, like, sizes[size], timings, measuring))
     return found
 
 
 def hours(jobs: Sequence[Job], found: Sequence[Cost], processes: int = 0) -> float | None:
-    """Of all cohorts, as many at once as there are places; None where one is not known."""
-    taken = [0.0]
+    """How many hours all cohorts take together.
+
+    Args:
+        jobs: the cohorts.
+        found: the cost of each.
+        processes: how many are trained at once; 0: as many as are faster.
+
+    Returns:
+        Hours; None if the time of a cohort is not known.
+    """
+    by_place = [0.0]
     for place, most in places(processes).items():
-        seconds = [it.seconds for job, it in zip(jobs, found, strict=True) if job.place == place]
+        pairs = zip(jobs, found, strict=True)
+        seconds = [cost.seconds for job, cost in pairs if job.place == place]
         if None in seconds:
             return None
-        taken.append(sum(it or 0.0 for it in seconds) / max(1, min(most, len(seconds))))
-    return max(taken) / 3600
+        total = sum(each or 0.0 for each in seconds)
+        by_place.append(total / max(1, min(most, len(seconds))))
+    return max(by_place) / 3600
 
 
 def peak(jobs: Sequence[Job], found: Sequence[Cost]) -> tuple[int, int]:
-    """Memory and disk while the largest cohorts train at once."""
-    memory, disk = 0, sum(it.kept for it in found)
+    """The largest use of memory and disk, in bytes: when the largest cohorts train at once.
+
+    Args:
+        jobs: the cohorts.
+        found: the cost of each.
+    """
+    memory, disk = 0, sum(cost.kept for cost in found)
     for place, most in places().items():
-        here = [it for job, it in zip(jobs, found, strict=True) if job.place == place]
-        memory += sum(sorted(it.memory for it in here)[-most:])
-        disk += sum(sorted(it.disk for it in here)[-most:])
+        here = [cost for job, cost in zip(jobs, found, strict=True) if job.place == place]
+        memory += sum(sorted(cost.memory for cost in here)[-most:])
+        disk += sum(sorted(cost.disk for cost in here)[-most:])
     return memory, disk
 
 
 def _cost(
-    job: Job, like: Job, size: int, paces: Paces, measuring: Callable[[str], None] | None
+    job: Job, like: Job, size: int, timings: Timings, measuring: Callable[[str], None] | None
 ) -> Cost:
+    """The cost of a cohort; `like` is the cohort that is measured for it, `size` the bytes of a
+    lane."""
     run, lanes = job.runs[0], len(job.runs)
     weights = 4 * sum(
         a * b for a, b in zip((64, *run.hyper.hidden), run.hyper.hidden, strict=False)
     )
     evaluations = 1 + math.ceil(run.steps / run.eval.every)
     kept = lanes * (evaluations * (200 + 30 * run.eval.episodes) + weights)
-    filled = min(1.0, run.steps / run.hyper.replay_size) if run.algorithm not in ON_POLICY else 1.0
+    filled = min(1.0, run.steps / run.hyper.replay_size) if not run.on_policy else 1.0
     disk = lanes * (int(size * filled) + 40 * weights)
 
-    def physics(task: str) -> float | None:
-        measure = functools.partial(_physics, task, measuring) if measuring else None
-        return paces.get(f"step of {task}", measure)
+    def physics(run: Run) -> float | None:
+        making = {} if run.env.making == PLAIN else {"making": run.env.making}
+        measure = functools.partial(_physics, run.task, measuring, **making) if measuring else None
+        return timings.get(_physics_kind(run.task, run.env.making), measure)
 
     measure = functools.partial(_measured, like, measuring) if measuring else None
-    learning, start = paces.get(_kind(like), measure), paces.get(f"start of {_kind(like)}", None)
-    here, there = physics(run.task), physics(like.runs[0].task)
+    learning = timings.get(_kind(like), measure)
+    start = timings.get(f"start of {_kind(like)}", None)
+    here, there = physics(run), physics(like.runs[0])
     if learning is None or start is None or here is None or there is None:
         return Cost(lanes * size, disk, kept, None)
-    threads = machine.threads() if run.env.engine == "envpool" else 1
+    backend = choose_backend(run.task, run.env.backend, job.place, run.env.making)
+    threads = hardware.environment_threads() if backend == "envpool" else 1
     training = lanes * run.steps * max(learning + (here - there) / threads, here / threads)
-    training *= 1 - job.step / run.steps  # what was begun goes on
-    steps = evaluations * evaluate.steps(run) * lanes * (1 - job.step / run.steps)
+    training *= 1 - job.step / run.steps  # a cohort with a checkpoint continues from there
+    limit = spaces(run.task, run.env, job.place).time_limit
+    steps = evaluations * most_steps(run, limit) * lanes * (1 - job.step / run.steps)
     evaluating = steps * ACTING * here / threads
     return Cost(lanes * size, disk, kept, start + training + evaluating)
 
 
 def _kind(job: Job) -> str:
-    """What a measurement is of."""
+    """The name of the measurement that serves this cohort."""
     run = job.runs[0]
     sizes = [f"{name}={getattr(run.hyper, name, '')}" for name in ("hidden", "batch_size")]
     sizes += [f"{name}={getattr(run.hyper, name, '')}" for name in ("updates", "train_every")]
-    how = f"{job.place} {run.env.engine} {run.compute.precision}"
+    how = f"{job.place} {run.env.backend} {run.compute.precision}"
     return f"{run.algorithm} + {run.strategy}, {len(job.runs)} lanes, {' '.join(sizes)}, {how}"
 
 
 def _measured(job: Job, measuring: Callable[[str], None]) -> dict[str, float]:
-    """Seconds per step and lane of a cohort like this one, beside as many as would be, and those
-    it takes to start, programs compiled."""
+    """Measure a cohort, with as many others at once as in the study.
+
+    Returns:
+        Seconds per step and lane, and seconds to start and to compile the programs.
+    """
     run = job.runs[0]
     measuring(f"{run.algorithm} + {run.strategy} on {run.task}, {len(job.runs)} lanes")
-    if run.algorithm in ON_POLICY:
+    if run.on_policy:
         start = run.hyper.horizon * run.env.count
         end, hyper = 3 * start, run.hyper
     else:
@@ -158,33 +205,40 @@ def _measured(job: Job, measuring: Callable[[str], None]) -> dict[str, float]:
     evaluation = replace(run.eval, every=end, episodes=1, max_steps=10)
     marks: dict[int, list[tuple[int, float]]] = {}
 
-    def hear(number: int, event: str, details: tuple[Any, ...]) -> None:
-        if event == "stepped" and details[0] >= start:
-            marks.setdefault(number, []).append((details[0], time.monotonic()))
+    def hear(number: int, event: Event) -> None:
+        if isinstance(event, Stepped) and event.step >= start:
+            marks.setdefault(number, []).append((event.step, time.monotonic()))
 
     at_once = places()[job.place]
     with tempfile.TemporaryDirectory() as folder:
         copies = []
         for i in range(at_once):
             out = Path(folder) / str(i)
-            short = [replace(it, steps=end, hyper=hyper, eval=evaluation) for it in job.runs]
-            copies.append(Job(short, out, out / "desk", job.place))
+            short = [replace(run, steps=end, hyper=hyper, eval=evaluation) for run in job.runs]
+            copies.append(Job(short, out, out / "work", job.place))
         began = time.monotonic()
         outcomes = local.run(copies, hear, bool, places={job.place: at_once})
     for outcome in outcomes:
         if outcome is not None:
             raise outcome
-    spans = [(it[0], it[-1]) for it in marks.values()]
+    spans = [(own[0], own[-1]) for own in marks.values()]  # of each copy: (step, time), twice
     each = [(b[1] - a[1]) / (b[0] - a[0]) / len(job.runs) for a, b in spans]
-    pace = float(np.median(each))
-    before = [a[1] - began - a[0] * pace * len(job.runs) for a, _ in spans]
-    return {_kind(job): pace, f"start of {_kind(job)}": max(0.0, float(np.median(before)))}
+    seconds = float(np.median(each))
+    before = [a[1] - began - a[0] * seconds * len(job.runs) for a, _ in spans]
+    return {_kind(job): seconds, f"start of {_kind(job)}": max(0.0, float(np.median(before)))}
 
 
-def _physics(task: str, measuring: Callable[[str], None]) -> dict[str, float]:
-    """Seconds per step of a task, actions drawn at random."""
+def _physics_kind(task: str, making: Making) -> str:
+    """The name of the measurement of a task's environments."""
+    return f"step of {task}" + ("" if making == PLAIN else f" {making}")
+
+
+def _physics(
+    task: str, measuring: Callable[[str], None], making: Making = PLAIN
+) -> dict[str, float]:
+    """Measure seconds per step of a task, with random actions."""
     measuring(task)
-    env = tasks.make(task)
+    env = tasks.make(task, making=making)
     env.reset(seed=0)
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(STEPS)]
@@ -195,4 +249,4 @@ def _physics(task: str, measuring: Callable[[str], None]) -> dict[str, float]:
             env.reset()
     took = time.perf_counter() - began
     env.close()
-    return {f"step of {task}": took / STEPS}
+    return {_physics_kind(task, making): took / STEPS}

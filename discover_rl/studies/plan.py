@@ -1,8 +1,8 @@
-"""Which runs of a study train together: decided once, and written down.
+"""Which runs of a study train together: decided once, and kept in a file.
 
-A run's last bits depend on how many lanes share its program. So a study is divided into cohorts
-when it is first run, the division is kept in its folder and no cohort of it ever changes; runs that
-are added to the study later form cohorts of their own.
+The last bits of a run depend on how many lanes share its program. So a study is divided into
+cohorts when it is first run, the division is kept in its folder, and no cohort ever changes. Runs
+that are added to the study later form new cohorts.
 """
 
 from __future__ import annotations
@@ -12,46 +12,76 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from discover_rl import checkpoint, config, machine, replay, store, tasks
-from discover_rl.algorithms import ON_POLICY
+from discover_rl import config
 from discover_rl.config import Run
-from discover_rl.jobs import PATIENCE, Job
-from discover_rl.studies import Study
-from discover_rl.tasks import Unmakeable
-from discover_rl.types import UserError
+from discover_rl.core import replay_buffer
+from discover_rl.core.types import UserError
+from discover_rl.envs.spaces import spaces
+from discover_rl.envs.tasks import Unmakeable
+from discover_rl.storage import checkpoints, files
+from discover_rl.storage.records import record_path, summary
+from discover_rl.studies.study import Study
+from discover_rl.system import hardware
+from discover_rl.training.job import PATIENCE, Job
 
-FILE, DESKS = "cohorts.json", "cohorts"
+FILE = "cohorts.json"
+"""The file in a study's folder that holds the division."""
+WORKDIRS = "cohorts"
+"""The folder in a study's folder that holds the work folders, one for each cohort."""
 LANES = {"cpu": 5, "gpu": 256}
-"""At most so many in a cohort. On CPUs more are hardly faster, and fewer are lost together."""
+"""The largest number of lanes in a cohort. On a CPU, more lanes are hardly faster, and fewer runs
+are affected if a cohort fails."""
 MEMORY_SHARE = 0.75
-"""Of what there is: programs need room too."""
+"""The share of the memory that lanes may take; programs need the rest."""
 
 Division = dict[str, list[str]]
-"""Names of runs by number of cohort."""
+"""The names of the runs of each cohort, by the cohort's number ("0000", …)."""
 
 
 def agreed(
     study: Study, out: Path, shard: tuple[int, int] = (1, 1), retry: bool = False
 ) -> list[Job]:
-    """The cohorts of a study, or of the i-th of n parts of it, decided now if they were not before.
-    With `retry`, runs that failed are forgotten and form new cohorts."""
-    with store.locked(out, PATIENCE):
+    """The cohorts of a study. Runs that have none yet are divided now, and the division is kept.
+
+    Args:
+        study: the study.
+        out: the folder of its results.
+        shard: (i, n): only the cohorts of the i-th of n parts.
+        retry: whether the results of failed runs are removed, so that these form new cohorts.
+
+    Raises:
+        UserError: the folder holds another study.
+    """
+    with files.locked(out, PATIENCE):
         before = _read(out)
         division = _without_failed(before, out) if retry else before
         division = _extended(_fitting(division, study, out), study, shard)
         if division != before:
-            store.write(out / FILE, json.dumps(division, indent=1).encode())
+            files.write(out / FILE, json.dumps(division, indent=1).encode())
     return _jobs(division, study, out, shard)
 
 
 def proposed(study: Study, out: Path) -> list[Job]:
-    """The same, of all of it, without deciding anything."""
+    """The cohorts that a study has or would have. Nothing is written.
+
+    Args:
+        study: the study.
+        out: the folder of its results.
+    """
     return _jobs(_extended(_fitting(_read(out), study, out), study), study, out)
 
 
 def part_of(study: Study, shard: tuple[int, int]) -> list[Run]:
-    """The runs of the i-th of n parts: whole groups that can train together, or, where there are
-    fewer of these than parts, a part of each. Every machine comes to the same."""
+    """The runs of one part of a study. It is the same on every machine.
+
+    Args:
+        study: the study.
+        shard: (i, n): the i-th of n parts.
+
+    Returns:
+        Complete groups of runs that can train together, or, if there are fewer groups than parts,
+        a part of each group.
+    """
     i, n = shard
     groups = config.cohorts(study.runs)
     mine = groups[i - 1 :: n] if len(groups) >= n else [lanes[i - 1 :: n] for lanes in groups]
@@ -59,84 +89,97 @@ def part_of(study: Study, shard: tuple[int, int]) -> list[Run]:
 
 
 def missing(job: Job) -> list[Run]:
-    """Those of its runs that are not over."""
-    return [it for it in job.runs if not store.glance(store.record_of(job.out, it.name)).over]
+    """The runs of a cohort that are neither done nor failed."""
+    return [run for run in job.runs if not summary(record_path(job.out, run.name)).over]
 
 
 def left(cohorts: Sequence[Job]) -> list[Job]:
-    """Of each that is not over, what would be trained: all its lanes if it was begun, else those
-    that are missing."""
+    """What is left to train of these cohorts.
+
+    Returns:
+        Every cohort that has unfinished runs: with all its lanes if it has a checkpoint, which it
+        continues as it is; otherwise with the unfinished runs alone.
+    """
     found = []
     for job in cohorts:
         if lanes := missing(job):
-            begun = checkpoint.find(job.desk) is not None
+            begun = checkpoints.find(job.workdir) is not None
             found.append(job if begun else job._replace(runs=lanes))
     return found
 
 
-def numbered(out: Path) -> dict[str, Path]:
-    """The desks of runs that have a cohort, by the runs' names."""
-    return {name: out / DESKS / number for number, names in _read(out).items() for name in names}
+def workdirs(out: Path) -> dict[str, Path]:
+    """The work folders in a study's folder, by the names of the runs of their cohorts."""
+    return {name: out / WORKDIRS / number for number, names in _read(out).items() for name in names}
 
 
 def place_of(run: Run) -> str:
-    return machine.place(off_policy=run.algorithm not in ON_POLICY)
+    """Where a run learns on this machine: "cpu" or "gpu"."""
+    return hardware.place(run.on_policy)
 
 
 def lane_bytes(run: Run) -> int:
-    """About what a lane takes: its replay, or its rollout, and its networks with their moments."""
-    env = tasks.make(run.task)
-    spec = tasks.spec_of(env)
-    env.close()
-    inputs, wide = spec.observation_size + spec.action_size, (*run.hyper.hidden, spec.action_size)
-    weights = sum(i * o for i, o in zip((inputs, *wide), wide, strict=False))
-    if run.algorithm in ON_POLICY:
-        held = run.hyper.horizon * run.env.count * (2 * inputs + 8) * 4
+    """About how many bytes of memory a lane takes: its replay buffer or rollout, and its networks
+    with their optimisers' moments."""
+    spec = spaces(run.task, run.env, place_of(run))
+    inputs, layers = spec.observation_size + spec.action_size, (*run.hyper.hidden, spec.action_size)
+    weights = sum(i * o for i, o in zip((inputs, *layers), layers, strict=False))
+    if run.on_policy:
+        data = run.hyper.horizon * run.env.count * (2 * inputs + 8) * 4
     else:
-        held = replay.nbytes(run.hyper.replay_size, spec.observation_size, spec.action_size)
-    return held + 40 * weights * 4
+        data = replay_buffer.nbytes(run.hyper.replay_size, spec.observation_size, spec.action_size)
+    return data + 40 * weights * 4
 
 
 def divided(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs as cohorts for this machine: none larger than pays or fits, and enough for its cores."""
+    """Divide runs into cohorts for this machine.
+
+    No cohort is larger than `LANES` or than the memory allows. On a CPU there are enough cohorts
+    to occupy all cores.
+    """
     groups, parts, fitting = config.cohorts(runs), [], {}
     for lanes in groups:
         place = place_of(lanes[0])
-        kind = lanes[0].task, place, getattr(lanes[0].hyper, "replay_size", 0)
+        kind = lanes[0].task, lanes[0].env, place, getattr(lanes[0].hyper, "replay_size", 0)
         if kind not in fitting:
-            there = machine.gpu_memory() if place == "gpu" else machine.memory() / machine.cores()
+            on_cpu = hardware.memory() / hardware.cores()
+            there = hardware.gpu_memory() if place == "gpu" else on_cpu
             try:
                 fitting[kind] = int(MEMORY_SHARE * there / lane_bytes(lanes[0]))
-            except Unmakeable:  # told when it is tried; once it can be made, it is to be fast
+            except Unmakeable:  # its runs fail now; the division is kept for later
                 fitting[kind] = LANES[place]
         shares = math.ceil(len(lanes) / max(1, min(LANES[place], fitting[kind])))
         if place == "cpu":
-            shares = max(shares, math.ceil(machine.cores() / len(groups)))
+            shares = max(shares, math.ceil(hardware.cores() / len(groups)))
         shares = min(shares, len(lanes))
         parts += [lanes[i::shares] for i in range(shares)]
     return parts
 
 
 def _read(out: Path) -> Division:
+    """The division in a study's folder; empty if there is none yet."""
     path = out / FILE
     try:
         content = json.loads(path.read_text()) if path.exists() else {}
         if not isinstance(content, dict):
-            raise ValueError("no table")
+            raise ValueError("not an object")
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); choose another --out.") from error
     return content
 
 
 def _fitting(division: Division, study: Study, out: Path) -> Division:
-    """Without cohorts whose runs can no longer train together, for the study has changed."""
+    """A division without the cohorts whose runs can no longer train together, because the study
+    has changed."""
     runs = {run.name: run for run in study.runs}
     kept = {}
     for number, names in division.items():
         lanes = [runs[name] for name in names if name in runs]
         if len(config.cohorts(lanes)) < 2:
             kept[number] = names
-        elif checkpoint.find(out / DESKS / number) or any((out / it).exists() for it in names):
+        elif checkpoints.find(out / WORKDIRS / number) or any(
+            (out / name).exists() for name in names
+        ):
             raise UserError(
                 f"{out} holds another study, in which {names[0]} and {names[-1]} were of one kind; "
                 "choose another --out."
@@ -145,22 +188,23 @@ def _fitting(division: Division, study: Study, out: Path) -> Division:
 
 
 def _extended(division: Division, study: Study, shard: tuple[int, int] = (1, 1)) -> Division:
-    """With cohorts for runs that have none."""
-    there = {name for names in division.values() for name in names}
-    added = [run for run in part_of(study, shard) if run.name not in there]
+    """A division with new cohorts for the runs that have none."""
+    known = {name for names in division.values() for name in names}
+    added = [run for run in part_of(study, shard) if run.name not in known]
     first = max((int(number) for number in division), default=-1) + 1
-    new = {f"{first + i:04}": [run.name for run in it] for i, it in enumerate(divided(added))}
-    return division | new
+    for number, lanes in enumerate(divided(added), first):
+        division = division | {f"{number:04}": [run.name for run in lanes]}
+    return division
 
 
 def _without_failed(division: Division, out: Path) -> Division:
-    """Forget runs that failed, unless others of their cohort are still to be trained."""
+    """Remove failed runs and their results, unless their cohort has a checkpoint to continue."""
     kept = {}
     for number, names in division.items():
-        failed = [it for it in names if store.glance(store.record_of(out, it)).failure]
-        if failed and checkpoint.find(out / DESKS / number) is None:
+        failed = [name for name in names if summary(record_path(out, name)).failure]
+        if failed and checkpoints.find(out / WORKDIRS / number) is None:
             for name in failed:
-                store.remove(out / name)
+                files.remove(out / name)
             names = [name for name in names if name not in failed]
         kept[number] = names
     return kept
@@ -169,10 +213,11 @@ def _without_failed(division: Division, out: Path) -> Division:
 def _jobs(
     division: Division, study: Study, out: Path, shard: tuple[int, int] = (1, 1)
 ) -> list[Job]:
+    """The cohorts of a division as jobs, those of one part of the study."""
     runs, mine = {run.name: run for run in study.runs}, {run.name for run in part_of(study, shard)}
     jobs = []
     for number, names in division.items():
         lanes = [runs[name] for name in names if name in runs]
         if lanes and lanes[0].name in mine:
-            jobs.append(Job(lanes, out, out / DESKS / number, place_of(lanes[0])))
+            jobs.append(Job(lanes, out, out / WORKDIRS / number, place_of(lanes[0])))
     return jobs

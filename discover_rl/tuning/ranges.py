@@ -1,8 +1,9 @@
-"""What is tuned: a range or some choices for a setting, checked as the setting itself is.
+"""Ranges of tuned settings: two ends or some choices, checked as the setting itself is.
 
-A range is LOW:HIGH, evenly; LOW:HIGH:log, evenly in the logarithm; or a,b,c, one of these. Values
-that have commas of their own are kept apart by semicolons (64,64;256,256). From Python, a tuple is
-a range, (0, 1) or (1e-5, 1e-2, "log"), and a list is choices.
+In words, a range is LOW:HIGH (uniform), LOW:HIGH:log (uniform in the logarithm) or a,b,c (choices).
+Choices that contain commas are separated by semicolons (64,64;256,256). In Python, a tuple is a
+range with two ends, (0, 1) or (1e-5, 1e-2, "log"), and a list is choices. A range of an amplitude
+consists of constants; schedules (linear:0.6:0.1:0.5,0.3) are choices.
 """
 
 from __future__ import annotations
@@ -11,19 +12,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from discover_rl.types import UserError
+from discover_rl.core.types import UserError
 
 T = TypeVar("T")
+"""What a function makes of chosen values."""
 Choice = float | int | bool | str
+"""A value as Optuna can keep it."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """What a setting is chosen from; whole numbers if its ends are."""
+    """The values that a setting is chosen from: either between two ends, or among choices.
+
+    >>> str(Range(ends=(1e-5, 1e-2), log=True)), str(Range(choices=(64, 128)))
+    ('1e-05:0.01:log', '64,128')
+    """
 
     ends: tuple[float, ...] = ()
+    """The lowest and the highest value, if there are no choices; if both are whole numbers, only
+    whole numbers are chosen."""
     log: bool = False
+    """Whether values between the ends are uniform in the logarithm."""
     choices: tuple[Choice, ...] = ()
+    """The choices; none if there are ends."""
 
     def __str__(self) -> str:
         if self.choices:
@@ -33,29 +44,40 @@ class Range:
 
     @property
     def values(self) -> tuple[Choice, ...]:
-        """Those that it names."""
+        """The ends, or the choices."""
         return self.choices or self.ends
 
 
 def _word(choice: Choice) -> str:
+    """A choice as the command line takes it."""
     return str(choice).lower() if isinstance(choice, bool) else str(choice)
 
 
 def parse(
     ranges: Mapping[str, Any], cast: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> dict[str, Range]:
-    """Ranges by name, in the order of names. `cast` gives all settings as they come to be with some
-    of them chosen, or a UserError where one cannot be."""
+    """Read and check ranges.
+
+    Args:
+        ranges: by the names of settings, as the module describes them.
+        cast: returns all settings, with the values of some of them chosen, or raises a UserError.
+
+    Returns:
+        The ranges by the names of settings, in the order of names.
+
+    Raises:
+        UserError: the first mistake in these.
+    """
     if not ranges:
         raise UserError("There is nothing to tune; --range strategy.lam=0:1 would tune λ.")
-    given = {name: _taken_apart(name, ranges[name]) for name in sorted(ranges)}
-    named = {name: values for name, (values, _) in given.items()}
+    given = {name: _split(name, ranges[name]) for name in sorted(ranges)}
+    all_values = {name: values for name, (values, _) in given.items()}
     parsed = {}
     for name, (values, kind) in given.items():
-        found = [possible(named | {name: [value]}, cast)[name] for value in values]
+        if name.startswith(("eval.", "score.")):
+            raise UserError(f"{name} is how trials are measured; use --set, the same for all.")
+        found = [possible(all_values | {name: [value]}, cast)[name] for value in values]
         checked = tuple(map(_plain, found))
-        if name.startswith("eval."):
-            raise UserError(f"{name} is how trials are measured; --set it, the same for all.")
         if kind == "choices":
             if len(set(checked)) < len(checked):
                 raise UserError(f"{name} must have choices without repetition.")
@@ -65,22 +87,33 @@ def parse(
     return parsed
 
 
-def possible(named: Mapping[str, Sequence[Any]], cast: Callable[[Mapping[str, Any]], T]) -> T:
-    """What comes of the first value of each, or of the last, where the first do not go together;
-    what was wrong with the first, if neither do."""
+def possible(values: Mapping[str, Sequence[Any]], cast: Callable[[Mapping[str, Any]], T]) -> T:
+    """Call a function with the first value of each setting, or, if that is refused, with the last.
+
+    Args:
+        values: some values of each setting, by the settings' names.
+        cast: takes one value of each setting, and raises a UserError if it refuses them.
+
+    Returns:
+        What `cast` returns.
+
+    Raises:
+        UserError: that of the first values, if the last ones are refused, too.
+    """
     try:
-        return cast({name: values[0] for name, values in named.items()})
+        return cast({name: each[0] for name, each in values.items()})
     except UserError as error:
         try:
-            return cast({name: values[-1] for name, values in named.items()})
+            return cast({name: each[-1] for name, each in values.items()})
         except UserError:
             raise error from None
 
 
 def _between(name: str, ends: tuple[Any, ...], log: bool) -> Range:
+    """A range with two ends; a UserError if these are wrong."""
     low, high = ends
     if any(isinstance(end, bool | str) for end in ends):
-        raise UserError(f"{name} is no number; give it choices, {name}=a,b.")
+        raise UserError(f"{name} is not a number; give it choices, {name}=a,b.")
     if low >= high:
         raise UserError(f"{name} must go from a lower number to a higher, not {low} to {high}.")
     if log and low <= 0:
@@ -88,22 +121,23 @@ def _between(name: str, ends: tuple[Any, ...], log: bool) -> Range:
     return Range((low, high), log)
 
 
-def _taken_apart(name: str, given: Any) -> tuple[list[Any], str]:
-    """The values in a range, not yet checked, and its kind: choices, log or even."""
+def _split(name: str, given: Any) -> tuple[list[Any], str]:
+    """The values in a range, not yet checked, and its kind: "choices", "log" or "uniform"."""
     parts = given
     if isinstance(given, str):
-        mark = next((mark for mark in ":;" if mark in given), ",")
+        marks = ";" if "linear:" in given else ":;"  # the colons of a schedule are its own
+        mark = next((mark for mark in marks if mark in given), ",")
         parts = [part.strip() for part in given.split(mark)]
         parts = tuple(parts) if mark == ":" else parts
     if isinstance(parts, list) and len(parts) > 1:
         return parts, "choices"
     if isinstance(parts, tuple) and (len(parts) == 2 or parts[2:] == ("log",)):
-        return list(parts[:2]), "log" if parts[2:] else "even"
+        return list(parts[:2]), "log" if parts[2:] else "uniform"
     raise UserError(
         f"A range is NAME=LOW:HIGH, NAME=LOW:HIGH:log or NAME=a,b,c, not {name}={given}."
     )
 
 
 def _plain(value: Any) -> Choice:
-    """As Optuna can keep it: several numbers as the word that stands for them."""
+    """A value as Optuna can keep it: several numbers become a string, "64,64"."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -1,7 +1,7 @@
-"""Trials of a tuning: what Optuna proposes, what it is told, and where both are kept.
+"""Trials of a tuning: Optuna's proposals and their scores, kept in Optuna's journal.
 
-Optuna's journal is a file of lines of JSON. A trial is written there in one line, with all of its
-parameters, before it is trained, and what it came to once it has ended.
+The journal is a file of JSON lines. A trial with all its parameters is written there in one line
+before it is trained, and its scores after it has ended.
 """
 
 from __future__ import annotations
@@ -18,44 +18,48 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discover_rl import store
+from discover_rl.core.types import UserError
+from discover_rl.storage import files
 from discover_rl.tuning.ranges import Range
-from discover_rl.types import UserError
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 STUDY = "tune"
+"""The name of the study in Optuna's journal."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Some parameters, and what they came to."""
+    """Some parameters, and their scores."""
 
     number: int
     parameters: dict[str, Any]
+    """The values of the tuned settings, by name."""
     scores: tuple[float, ...] = ()
-    """Of each seed, the mean return of its last ten evaluations; none before the end."""
+    """For each seed, its run's score (`storage.scores`); empty until the trial is over."""
     failure: str | None = None
-    """Why it has none in the end, if it has not."""
+    """Why it failed, if it did; it has no scores then."""
 
     @property
     def over(self) -> bool:
+        """Whether it has scores, or has failed."""
         return bool(self.scores) or self.failure is not None
 
     @property
     def score(self) -> float:
+        """The mean of its scores; NaN if it has none."""
         return statistics.fmean(self.scores) if self.scores else float("nan")
 
     @property
     def deviation(self) -> float:
-        """The standard deviation over seeds; NaN where there is one seed."""
+        """The standard deviation of its scores; NaN if there are fewer than two."""
         return statistics.stdev(self.scores) if len(self.scores) > 1 else float("nan")
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What came of a tuning."""
+    """The result of a tuning."""
 
     path: Path
     """Its folder."""
@@ -64,64 +68,76 @@ class Tuning:
 
     @property
     def ranking(self) -> list[Trial]:
-        """Trials that have a score, the best one first."""
-        return sorted((it for it in self.trials if it.scores), key=lambda it: -it.score)
+        """The trials that have scores, the best one first."""
+        return sorted((one for one in self.trials if one.scores), key=lambda one: -one.score)
 
     @property
     def best(self) -> dict[str, Any]:
-        """The parameters of the best trial; none if all failed."""
+        """The parameters of the best trial; empty if all failed."""
         return self.ranking[0].parameters if self.ranking else {}
 
 
 class Journal:
-    """The trials in a folder. Whoever opens it has locked the folder."""
+    """The trials of a tuning, in Optuna's journal. The caller holds the lock of the folder."""
 
     def __init__(self, out: Path, ranges: Mapping[str, Range]):
+        """Open the journal, or make a new one.
+
+        Args:
+            out: the folder of the tuning.
+            ranges: the ranges of the tuned settings, by the settings' names.
+        """
         optuna = needed()
         path = out / "journal.log"
-        _mend(path)
+        _repair(path)
         backend = optuna.storages.journal.JournalFileBackend(str(path))
         with _quiet():
             self._storage = optuna.storages.journal.JournalStorage(backend)
             self._study = optuna.create_study(
                 storage=self._storage,
-                sampler=optuna.samplers.RandomSampler(),  # which is never asked
+                sampler=optuna.samplers.RandomSampler(),  # never used
                 study_name=STUDY,
                 direction="maximize",
                 load_if_exists=True,
             )
-        self._distributions = {name: _distribution(it) for name, it in ranges.items()}
+        self._distributions = {name: _distribution(given) for name, given in ranges.items()}
 
     @property
     def trials(self) -> list[Trial]:
+        """All trials, by number."""
         return [
             Trial(
-                it.number,
-                dict(it.params),
-                tuple(it.user_attrs.get("scores", ())) if it.state.is_finished() else (),
-                it.user_attrs.get("failure") if it.state.is_finished() else None,
+                trial.number,
+                dict(trial.params),
+                tuple(trial.user_attrs.get("scores", ())) if trial.state.is_finished() else (),
+                trial.user_attrs.get("failure") if trial.state.is_finished() else None,
             )
-            for it in self._study.get_trials(deepcopy=False)
+            for trial in self._study.get_trials(deepcopy=False)
         ]
 
     def propose(self, start: int, count: int, seed: int) -> None:
-        """See to it that there are so many trials from number `start` on.
+        """Add trials to the journal until it has those of a batch.
 
-        What they are depends on those before `start`, which are over, and on the seed. So it does
-        not matter how many of them are there already, nor which process asks.
+        Their parameters depend on the trials before `start`, which are over, and on the seed. So
+        they are the same however many of them the journal has already, and in every process.
+
+        Args:
+            start: the number of the batch's first trial.
+            count: how many trials the batch has.
+            seed: the seed of the tuning.
         """
         optuna = needed()
-        there = self._study.get_trials(deepcopy=False)
-        if len(there) >= start + count:
+        known = self._study.get_trials(deepcopy=False)
+        if len(known) >= start + count:
             return
         state = int(np.random.SeedSequence([seed, start]).generate_state(1)[0])
         with _quiet():
-            # Trials of a batch keep away from each other by the constant liar.
+            # The constant liar keeps the trials of a batch apart from each other.
             sampler = optuna.samplers.TPESampler(seed=state, multivariate=True, constant_liar=True)
             scratch = optuna.create_study(sampler=sampler, direction="maximize")
-            scratch.add_trials(there[:start])
+            scratch.add_trials(known[:start])
             proposed = [scratch.ask(self._distributions).params for _ in range(count)]
-        for parameters in proposed[len(there) - start :]:
+        for parameters in proposed[len(known) - start :]:
             self._study.add_trial(
                 optuna.trial.create_trial(
                     state=optuna.trial.TrialState.RUNNING,
@@ -131,7 +147,15 @@ class Journal:
             )
 
     def tell(self, number: int, scores: Sequence[float], failure: str | None) -> None:
-        """A trial is over. Its state is written last: killed before that, it is told again."""
+        """Record that a trial is over.
+
+        Its state is written last: if the process is killed before, the call is made again.
+
+        Args:
+            number: the number of the trial.
+            scores: for each seed, the mean return of its last evaluations.
+            failure: why it failed; None if it did not.
+        """
         optuna = needed()
         study = self._storage.get_study_id_from_name(STUDY)
         trial = self._storage.get_trial_id_from_study_id_trial_number(study, number)
@@ -144,7 +168,7 @@ class Journal:
 
 
 def needed() -> Any:
-    """Optuna, or a UserError where it is not installed."""
+    """The package Optuna; a UserError if it is not installed."""
     try:
         import optuna
         import optuna.storages.journal
@@ -154,24 +178,31 @@ def needed() -> Any:
 
 
 def write_table(path: Path, trials: Sequence[Trial], seeds: Sequence[int]) -> None:
-    """A line per trial that is over."""
+    """Write a CSV file with a line for each trial that is over.
+
+    Args:
+        path: the file to write.
+        trials: all trials; at least one.
+        seeds: the seeds of each trial's runs.
+    """
     text = io.StringIO()
     names = list(trials[0].parameters)
     columns = ["trial", *names, "score", "sd", *(f"seed-{seed}" for seed in seeds), "failure"]
     table = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     table.writeheader()
-    for trial in filter(lambda it: it.over, trials):
+    for trial in (trial for trial in trials if trial.over):
         row = {"trial": trial.number, **trial.parameters, "failure": trial.failure or ""}
         if trial.scores:
-            row |= {f"seed-{seed}": it for seed, it in zip(seeds, trial.scores, strict=True)}
+            row |= {f"seed-{seed}": score for seed, score in zip(seeds, trial.scores, strict=True)}
             row["score"] = trial.score
         if len(trial.scores) > 1:
             row["sd"] = trial.deviation
         table.writerow(row)
-    store.write(path, text.getvalue().encode())
+    files.write(path, text.getvalue().encode())
 
 
 def _distribution(given: Range) -> BaseDistribution:
+    """A range as Optuna's distribution."""
     kinds = needed().distributions
     if given.choices:
         return kinds.CategoricalDistribution(given.choices)
@@ -181,21 +212,21 @@ def _distribution(given: Range) -> BaseDistribution:
     return kind(low, high, log=given.log)
 
 
-def _mend(journal: Path) -> None:
-    """Undo what a process left that was killed while it wrote."""
-    journal.with_name(f"{journal.name}.lock").unlink(missing_ok=True)  # Optuna's own, not ours
+def _repair(journal: Path) -> None:
+    """Remove Optuna's lock and a torn last line, which a killed process may have left."""
+    journal.with_name(f"{journal.name}.lock").unlink(missing_ok=True)
     if not journal.exists():
         return
-    store.lines(journal)  # which complains if a line is damaged
+    files.json_lines(journal)  # raises a UserError if a line is damaged
     content = journal.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:
-        store.write(journal, whole)
+        files.write(journal, whole)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Optuna neither reports studies it makes nor warns of samplers that may yet change."""
+    """In this context, Optuna neither logs new studies nor warns that a feature may change."""
     optuna = needed()
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -1,7 +1,8 @@
-"""Curves in the form of the authors' files, to show what --published draws. They are made up:
-waves, which nobody takes for a measurement.
+"""Write made-up curves in the form of the authors' files, to show what --published draws.
 
     python docs/gallery/made_up.py FOLDER
+
+They are waves, which nobody takes for a measurement.
 """
 
 import sys
@@ -10,11 +11,15 @@ from pathlib import Path
 import numpy as np
 
 LEVELS = {"InvertedPendulum-v2": (50, 150), "Reacher-v2": (-35, -15)}
+"""Least and largest return, by task."""
 PHASES = {"PPO": 0.0, "DISCOVER_PPO": 0.5}
-SEEDS, EVALUATIONS = 5, 1001  # every 1,000 steps of a million
+"""In turns, by the name that files have for a policy."""
+SEEDS, EVALUATIONS = 5, 1001
+"""Of each; there is an evaluation every 1,000 steps of a million."""
 
 
 def main(folder: Path) -> None:
+    """Write a file for each task, policy and seed."""
     folder.mkdir(parents=True, exist_ok=True)
     turns = np.arange(EVALUATIONS) / 12
     for task, (low, high) in LEVELS.items():

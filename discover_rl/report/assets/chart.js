@@ -1,4 +1,4 @@
-// Learning curves of one panel, as SVG. All numbers come as they are from the data.
+// Learning curves of one panel, as SVG. All numbers come from the data; none is computed here.
 
 const MARGIN = { left: 58, right: 14, top: 10, bottom: 30 };
 const MARKS = {
@@ -18,7 +18,7 @@ function colour(node, line) {
   return node;
 }
 
-const dashes = (line, width) => line.dash.map((it) => it * width).join(" ") || null;
+const dashes = (line, width) => line.dash.map((length) => length * width).join(" ") || null;
 
 function swatch(line) {
   const picture = svg("svg", { class: "swatch line", viewBox: "0 0 34 12", "aria-hidden": "true" },
@@ -27,7 +27,7 @@ function swatch(line) {
   return colour(picture, line);
 }
 
-// Lines of a panel that have something to show, as the reader chose.
+// The lines of a panel that have a curve and that the reader has not hidden.
 function series(data, group, panel) {
   return panel.lines.map(([which, where]) => {
     const cell = data.cells[where];
@@ -35,13 +35,13 @@ function series(data, group, panel) {
     const [value, low, high] = curves ? curves[choice.kind] : [];
     const line = group.lines[which];
     return { line, cell, curves, value, low, high, steps: data.grids[cell.grid] };
-  }).filter((it) => it.value && !choice.hidden.has(it.line.label));
+  }).filter((curve) => curve.value && !choice.hidden.has(curve.line.label));
 }
 
 function nice(low, high, wanted) {
   const raw = (high - low) / wanted;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = power * [1, 2, 2.5, 5, 10].find((it) => it * power >= raw);
+  const step = power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= raw);
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) {
     ticks.push(i * step);
@@ -51,8 +51,8 @@ function nice(low, high, wanted) {
 
 function extent(lines) {
   let [low, high] = [Infinity, -Infinity];
-  for (const it of lines) {
-    for (const row of [it.value, it.low, it.high]) {
+  for (const curve of lines) {
+    for (const row of [curve.value, curve.low, curve.high]) {
       for (const y of row || []) {
         if (y === null) continue;
         low = Math.min(low, y);
@@ -64,7 +64,7 @@ function extent(lines) {
   return [low - room, high + room];
 }
 
-// Stretches without a gap.
+// Ranges of indices without a gap.
 function stretches(row) {
   const found = [];
   let begun = null;
@@ -83,33 +83,33 @@ function path(points) {
   return `M${points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L")}`;
 }
 
-function drawLine(it, x, y, marks) {
-  const all = it.steps.map((_, i) => i);
+function drawLine(curve, x, y, marks) {
+  const all = curve.steps.map((_, i) => i);
   const between = ([a, b]) => all.slice(a, b);
-  const g = svg("g", { class: "line", "data-label": it.line.label });
-  for (const stretch of it.low ? stretches(it.low) : []) {
+  const g = svg("g", { class: "line", "data-label": curve.line.label });
+  for (const stretch of curve.low ? stretches(curve.low) : []) {
     const there = between(stretch);
-    const upper = there.map((i) => [x(it.steps[i]), y(it.high[i])]);
-    const lower = there.reverse().map((i) => [x(it.steps[i]), y(it.low[i])]);
+    const upper = there.map((i) => [x(curve.steps[i]), y(curve.high[i])]);
+    const lower = there.reverse().map((i) => [x(curve.steps[i]), y(curve.low[i])]);
     g.append(svg("path", { class: "band", d: `${path([...upper, ...lower])}Z` }));
   }
-  for (const stretch of stretches(it.value)) {
-    const points = between(stretch).map((i) => [x(it.steps[i]), y(it.value[i])]);
+  for (const stretch of stretches(curve.value)) {
+    const points = between(stretch).map((i) => [x(curve.steps[i]), y(curve.value[i])]);
     const d = points.length > 1 ? path(points) : `${path(points)}h0.01`;
-    g.append(svg("path", { class: "stroke", d, "stroke-dasharray": dashes(it.line, 1.8) }));
+    g.append(svg("path", { class: "stroke", d, "stroke-dasharray": dashes(curve.line, 1.8) }));
   }
-  const sparse = Math.max(1, Math.floor(it.steps.length / marks));
-  for (let i = Math.floor(sparse / 2); i < it.steps.length; i += sparse) {
-    if (it.value[i] === null) continue;
-    const place = `translate(${x(it.steps[i]).toFixed(1)},${y(it.value[i]).toFixed(1)})`;
-    g.append(svg("path", { class: "mark", d: MARKS[it.line.marker], transform: place }));
+  const sparse = Math.max(1, Math.floor(curve.steps.length / marks));
+  for (let i = Math.floor(sparse / 2); i < curve.steps.length; i += sparse) {
+    if (curve.value[i] === null) continue;
+    const place = `translate(${x(curve.steps[i]).toFixed(1)},${y(curve.value[i]).toFixed(1)})`;
+    g.append(svg("path", { class: "mark", d: MARKS[curve.line.marker], transform: place }));
   }
-  for (const i of it.curves.ends) {
-    if (it.value[i] === null) continue;
-    const [px, py] = [x(it.steps[i]), y(it.value[i])];
+  for (const i of curve.curves.ends) {
+    if (curve.value[i] === null) continue;
+    const [px, py] = [x(curve.steps[i]), y(curve.value[i])];
     g.append(svg("path", { class: "end", d: `M${px.toFixed(1)},${(py - 7).toFixed(1)}v14` }));
   }
-  return colour(g, it.line);
+  return colour(g, curve.line);
 }
 
 function axes(picture, x, y, right, base, xs, ys) {
@@ -150,7 +150,7 @@ function draw(data, group, panel, picture, width, height) {
   const y = (value) => base - ((value - low) / (high - low)) * (base - MARGIN.top);
   const wanted = Math.max(2, Math.round((base - MARGIN.top) / 45));
   axes(picture, x, y, right, base, nice(0, last, width > 480 ? 6 : 4), nice(low, high, wanted));
-  picture.append(...lines.map((it) => drawLine(it, x, y, width > 480 ? 8 : 4)));
+  picture.append(...lines.map((curve) => drawLine(curve, x, y, width > 480 ? 8 : 4)));
   const cross = svg("g", { class: "cross" });
   picture.append(cross);
   const step = (px) => ((px - MARGIN.left) / (right - MARGIN.left)) * last;
@@ -170,7 +170,7 @@ function chart(data, group, panel, large, enlarge) {
     hideTip(drawn);
   };
   const lift = (event) => {
-    if (event.pointerType !== "touch") leave(); // a finger has to go away to let one read
+    if (event.pointerType !== "touch") leave(); // a finger must leave before the tip can be read
   };
   const move = (event) => {
     if (event.key === "Escape") leave();

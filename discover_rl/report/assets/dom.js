@@ -25,7 +25,7 @@ function number(value, places) {
   return value.toLocaleString("en", options).replace("-", "−");
 }
 
-// Writes numbers so that they tell a hundredth of a span, or less.
+// A function that writes numbers with enough digits to see a hundredth of a span.
 function writer(span) {
   if (span >= 1e5) return (value) => `${number(value / 1e3, 1)}k`;
   const places = Math.max(0, Math.min(9, 2 - Math.floor(Math.log10(span || 1))));
@@ -34,11 +34,11 @@ function writer(span) {
 
 function short(steps) {
   const units = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
-  const [size, unit] = units.find(([it]) => steps >= it) || [1, ""];
+  const [size, unit] = units.find(([least]) => steps >= least) || [1, ""];
   return `${Number((steps / size).toPrecision(6))}${unit}`;
 }
 
-// What the reader chose; it outlives new data.
+// What the reader chose, which stays when new data arrive.
 const choice = {
   group: null,
   task: {},
@@ -51,7 +51,7 @@ const choice = {
   all: new Set(),
 };
 
-// One of several buttons is pressed.
+// Buttons of which one is pressed.
 function segments(place, options, chosen, choose) {
   place.replaceChildren(
     ...options.map(([value, label, title]) =>

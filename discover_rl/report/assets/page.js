@@ -1,11 +1,11 @@
-// The page as a whole: shows the data as the reader chose, and asks for more where it is served.
+// The page as a whole: shows the data as the reader chose, and asks its server for new data.
 
-const EVERY = 2000; // milliseconds between questions
+const EVERY = 2000; // milliseconds between requests
 const THEME = "discover-theme";
 let data = JSON.parse(at("data").textContent);
 let charts = [];
 
-// What is replaced loses the focus; whoever has the same key gets it back.
+// Elements that are replaced lose the focus; the new element with the same key gets it.
 function keepingFocus(change) {
   const key = document.activeElement?.dataset?.key;
   change();
@@ -14,7 +14,7 @@ function keepingFocus(change) {
 }
 
 const update = () => keepingFocus(show);
-const group = () => data.groups.find((it) => it.name === choice.group);
+const group = () => data.groups.find((entry) => entry.name === choice.group);
 
 function showHead() {
   document.title = data.study;
@@ -23,7 +23,7 @@ function showHead() {
   at("about").hidden = !data.about;
   at("facts").replaceChildren(...data.facts.map(([count, name]) =>
     el("div", {}, el("dd", {}, count), el("dt", {}, name))));
-  at("bar").setAttribute("aria-label", data.standing);
+  at("bar").setAttribute("aria-label", data.progress);
   at("bar").replaceChildren(...data.states.map(([state, count]) => {
     const part = el("span", { class: state });
     part.style.flexGrow = count;
@@ -36,7 +36,8 @@ function showHead() {
 function showGroups() {
   const several = data.groups.length > 1;
   at("groups").hidden = !several;
-  segments(at("groups"), data.groups.map((it) => [it.name, it.title]), choice.group, (name) => {
+  const names = data.groups.map((entry) => [entry.name, entry.title]);
+  segments(at("groups"), names, choice.group, (name) => {
     choice.group = name;
     update();
   });
@@ -44,14 +45,14 @@ function showGroups() {
 
 function showControls() {
   const { panels } = group();
-  const options = panels.map((it) => [it.title, it.title]);
+  const options = panels.map((panel) => [panel.title, panel.title]);
   if (panels.length > 1) options.unshift(["", `All ${panels.length}`]);
   if (!options.some(([value]) => value === choice.task[choice.group])) {
     choice.task[choice.group] = options[0][0];
   }
   const select = at("task");
   const offered = JSON.stringify(options);
-  if (select.dataset.offered !== offered) { // or else a list that is open would close
+  if (select.dataset.offered !== offered) { // so that an open list stays open
     select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
     select.dataset.offered = offered;
   }
@@ -61,7 +62,7 @@ function showControls() {
     choice.kind = kind;
     update();
   });
-  const windows = data.windows.map((it) => [it, String(it), `Mean of ${it} evaluations`]);
+  const windows = data.windows.map((size) => [size, String(size), `Mean of up to ${size} evaluations`]);
   segments(at("window"), windows, choice.window, (size) => {
     choice.window = size;
     update();
@@ -86,7 +87,7 @@ function showLegend() {
 
 function showCharts() {
   const chosen = choice.task[choice.group];
-  const panels = group().panels.filter((it) => !chosen || it.title === chosen);
+  const panels = group().panels.filter((panel) => !chosen || panel.title === chosen);
   const large = panels.length === 1;
   hideTip(null);
   charts = panels.map((panel) => chart(data, group(), panel, large, large ? null : () => {
@@ -95,12 +96,13 @@ function showCharts() {
     at("curves").scrollIntoView();
   }));
   const place = at("charts");
-  place.style.minHeight = `${place.offsetHeight}px`; // lest the page jump while they are empty
+  // The place keeps its height while it is empty, so that the page does not jump.
+  place.style.minHeight = `${place.offsetHeight}px`;
   place.className = large ? "" : "many";
-  place.replaceChildren(...charts.map((it) => it.figure));
-  charts.forEach((it) => it.redraw());
+  place.replaceChildren(...charts.map((chart) => chart.figure));
+  charts.forEach((chart) => chart.redraw());
   place.style.minHeight = "";
-  const smoothed = choice.window > 1 ? `, each point the mean of ${choice.window} evaluations` : "";
+  const smoothed = choice.window > 1 ? `, each point the mean of up to ${choice.window} evaluations` : "";
   const counts = large
     ? panels[0].lines.map(([which, where]) =>
       `“${group().lines[which].label}”: ${data.cells[where].count}`).join("; ")
@@ -137,7 +139,7 @@ function show() {
   showRuns(data);
 }
 
-// Light or dark: as the system has it, until the reader says otherwise.
+// Light or dark: as the system is set, until the reader changes it.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const system = () => (dark.matches ? "dark" : "light");
@@ -152,7 +154,7 @@ function remembered() {
   try {
     return localStorage.getItem(THEME);
   } catch {
-    return null; // a page in a file may not be allowed to remember
+    return null; // a page in a file may have no storage
   }
 }
 
@@ -161,7 +163,7 @@ at("theme").addEventListener("click", () => {
   try {
     localStorage.setItem(THEME, document.documentElement.dataset.theme);
   } catch {
-    // then it is forgotten
+    // then the choice is lost
   }
   showTheme();
 });
@@ -184,15 +186,15 @@ let width = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === width) return; // a phone's address bar comes and goes
   width = window.innerWidth;
-  requestAnimationFrame(() => charts.forEach((it) => it.redraw()));
+  requestAnimationFrame(() => charts.forEach((chart) => chart.redraw()));
 });
 
-// Where the page is served, it asks for what is new and keeps what was chosen.
+// A page that is served asks for new data, and keeps what the reader chose.
 
 let tag = null;
 
 async function ask(address) {
-  const said = at("live");
+  const badge = at("live");
   try {
     const headers = tag ? { "If-None-Match": tag } : {};
     const answer = await fetch(address, { headers, cache: "no-store" });
@@ -201,11 +203,11 @@ async function ask(address) {
       data = await answer.json();
       update();
     } else if (answer.status !== 304) throw new Error(await answer.text());
-    said.textContent = "live";
-    said.className = "on";
+    badge.textContent = "live";
+    badge.className = "on";
   } catch (error) {
-    said.textContent = error instanceof TypeError ? "no longer served" : error.message;
-    said.className = "off";
+    badge.textContent = error instanceof TypeError ? "no longer served" : error.message;
+    badge.className = "off";
   }
   setTimeout(ask, EVERY, address);
 }

@@ -7,7 +7,8 @@ const haystacks = new WeakMap();
 
 function haystack(data, run) {
   if (!haystacks.has(run)) {
-    const settings = Object.entries(data.setups[run.setup]).map(([name, it]) => `${name}=${it}`);
+    const setup = Object.entries(data.setups[run.setup]);
+    const settings = setup.map(([name, value]) => `${name}=${value}`);
     const own = [run.name, run.task, run.algorithm, run.arm, run.state, run.commit, run.reason];
     haystacks.set(run, [...own, ...settings].join(" ").toLowerCase());
   }

@@ -7,7 +7,7 @@ function compare(a, b) {
     : String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-// Rows in the order that was chosen; what has no number stays last whichever way it goes.
+// Rows in the chosen order; those without a number are last in either direction.
 function ordered(rows, id, entry) {
   const sort = choice.sorts[id];
   if (!sort) return rows;
@@ -39,7 +39,7 @@ function heads(id, names, numeric, changed) {
 function sortable(id, table, changed) {
   const rows = ordered(table.rows, id, (row, column) => row[column][1]);
   const entry = ([text, , bold], i) => {
-    // How many runs a score is of stands back behind the score.
+    // The number of runs behind a score is less prominent than the score.
     const [, main, aside] = text.match(/^(.*?)( \(\d+ of \d+\))?$/s);
     return el(i ? "td" : "th", { scope: i ? null : "row", class: table.numeric[i] ? "number" : "" },
       bold ? el("strong", {}, main) : main, aside ? el("small", {}, aside) : "");

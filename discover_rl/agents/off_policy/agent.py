@@ -1,0 +1,299 @@
+"""An off-policy agent: an algorithm with a strategy and a replay buffer, for all lanes of a cohort.
+
+Every environment step is two programs: `act`, which chooses the next actions by what the
+environments answered, and `learn`, which stores the last transition and does the updates that are
+due (`step.py` has the order). Both are vmapped over lanes, jitted, and donate what they replace.
+State and data have lanes in front; the step has not, so what depends on it is decided once for all
+lanes. Random numbers come from (seed, step, stream) alone.
+
+Where a program can step the environments itself, many steps are one program (`fused_loop.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from discover_rl.agents.build import build_algorithm
+from discover_rl.agents.interface import AgentSetup
+from discover_rl.agents.off_policy import transfer
+from discover_rl.agents.off_policy.fused_loop import FusedLoop
+from discover_rl.agents.off_policy.lane import Lane, State
+from discover_rl.agents.off_policy.packing import pack, packed_like, reads, unpack, without_unread
+from discover_rl.agents.off_policy.schedule import Updates, longest_cycle
+from discover_rl.agents.off_policy.step import Pending, environment_step
+from discover_rl.agents.off_policy.transfer import Inbox
+from discover_rl.algorithms.interface import OffPolicyAlgorithm
+from discover_rl.core import replay_buffer
+from discover_rl.core.finite import QUANTITIES, Divergence
+from discover_rl.core.types import Action, Array, Net, PolicyHead
+from discover_rl.envs.vector import VectorEnv
+from discover_rl.system.compilation import compile_all, not_cached, with_precision
+from discover_rl.system.hardware import accelerated
+
+CHUNK = 16
+"""Steps between two looks at the clock; on a GPU eight times as many, or those of a fused loop. A
+fused loop has at least so many steps."""
+FUSED_STEPS = 512
+"""Steps of a fused loop at most."""
+LONGEST_CYCLE = 8
+"""The longest cycle of updates that a fused loop repeats: its program contains all of it."""
+
+_pack = jax.jit(pack)
+_unpack = jax.jit(unpack)
+_all_finite = functools.cache(lambda lanes: jnp.full(lanes, -1, jnp.int32))
+
+
+class OffPolicyAgent:
+    """The programs of a cohort (`agents.interface.Agent`). All states have lanes in front."""
+
+    def __init__(self, setup: AgentSetup):
+        assert setup.environments == 1  # a replay buffer has transitions in the order of one
+        self.spec, hyper = setup.spec, setup.hyper
+        algorithm, self.strategy = build_algorithm(setup)
+        self.lane = Lane(setup.spec, algorithm, hyper.batch_size, hyper.replay_size, setup.steps)
+        self.warmup: int = hyper.warmup
+        self.precision = setup.precision
+        self.on_gpu = accelerated()
+        self.init = jax.jit(jax.vmap(self.lane.init))
+        enter = jax.vmap(self.lane.enter, in_axes=(0, 0, 0, None))
+        self.enter = jax.jit(with_precision(enter, self.precision), donate_argnums=0)
+        report = jax.vmap(self.lane.report, in_axes=(0, None))
+        self.report = jax.jit(with_precision(report, self.precision))
+        self._due = functools.lru_cache(2 * FUSED_STEPS)(self.due)
+        self._learn = functools.cache(self._learn_program)
+        self._fused_loop = functools.cache(
+            lambda vector, cycle: FusedLoop(self.lane, vector, cycle, FUSED_STEPS, self.precision)
+        )
+        self._store = jax.jit(self._store_program, donate_argnums=0)
+        changes = (0, 1) if self.algorithm.act_changes_state else 1
+        act = with_precision(self._act_program, self.precision)
+        self._act = jax.jit(act, donate_argnums=changes)
+        self._read: tuple[bool, ...] | None = None  # which large arrays `act` reads
+
+    @property
+    def algorithm(self) -> OffPolicyAlgorithm:
+        """The algorithm, with the strategy in it."""
+        return self.lane.algorithm
+
+    @property
+    def head(self) -> PolicyHead:
+        """How the networks of `nets` become actions."""
+        return self.algorithm.head
+
+    @property
+    def waits(self) -> bool:
+        """Whether the strategy has `on_transition`, so that everything waits for transitions."""
+        return self.algorithm.on_transition is not None
+
+    def place(self, state: State) -> State:
+        """The state on the device."""
+        return jax.device_put(state)
+
+    def like(self, *begin: Any) -> State:
+        """What has a state's shapes; the arguments are those of `init`."""
+        return jax.eval_shape(self.init, *begin)
+
+    def due(self, step: int) -> Updates:
+        """The updates and events that follow the `step`-th environment step."""
+        if step == 1 and not self.waits:
+            return ()  # while the first step is made, there is nothing to learn from
+        return self.strategy.schedule.updates(step, self.algorithm.due)
+
+    def nets(self, state: State) -> Net:
+        """The networks that evaluation uses, on the host, lanes in front."""
+        greedy = jax.vmap(lambda learner: self.algorithm.greedy(learner).net)
+        return jax.device_get(greedy(state.learner))
+
+    def prepare(self, state: State, vector: VectorEnv, step: int) -> None:
+        """Compile what the next steps, and the first that learn, are going to need."""
+        starts = max(step + 1, 2), max(step, self.warmup) + 1
+        if self.fuses(vector):
+            ahead = [self.cycle_after(first - 1) for first in starts]
+            cycles = {cycle for cycle, reach in ahead if reach >= CHUNK}
+            with not_cached():
+                compile_all([self._fused_loop(vector, cycle).lower(state) for cycle in cycles])
+            return
+        lanes, size = len(state.seed), self.spec.observation_size
+        state = jax.eval_shape(self._packed, state)
+        bad = jax.ShapeDtypeStruct((lanes,), jnp.int32)
+        inbox = self._sent(transfer.no_transition(lanes, size, 0))
+        pending = Pending(state.action, inbox)
+        due = {self.due(first + i) for first in starts for i in range(CHUNK)}
+        lowered = [self._act.lower(*self._acting_part(state), bad, inbox)]
+        lowered += [
+            self._learn(updates).lower(*self._learning_part(state), *pending)
+            for updates in due
+            if updates or self.waits
+        ]
+        if not self.waits:
+            lowered.append(self._store.lower(state.replay, *pending))
+        compile_all(lowered)
+
+    def advance(
+        self, state: State, vector: VectorEnv, alive: np.ndarray, step: int, until: int
+    ) -> tuple[State, int, list[Divergence]]:
+        """Act and learn on, no further than `until`; see `agents.interface.Agent`."""
+        if self.fuses(vector):
+            cycle, reach = self.cycle_after(step)
+            rounds = min(reach, until - step) // len(cycle) if reach >= CHUNK else 0
+            if rounds:
+                return self._fused_loop(vector, cycle)(state, alive, step, rounds)
+            # Step by step, no further than to where a cycle repeats again.
+            ahead = (i for i in range(1, CHUNK) if self.cycle_after(step + i)[1] >= CHUNK)
+            until = min(until, step + next(ahead, CHUNK))
+        until = min(until, step + (8 * CHUNK if self.on_gpu else CHUNK))
+        operations = StepByStep(self, vector, alive, state)
+        state, pending = self._packed(state), None
+        for now in range(step + 1, until + 1):
+            updates = self.due(now)
+            state, pending, _, _ = environment_step(operations, updates, state, pending, now, None)
+        operations.read_reply(until)
+        return self._unpacked(self.store(state, pending)), until, operations.found
+
+    def fuses(self, vector: VectorEnv) -> bool:
+        """Whether programs step these environments themselves. Not where the strategy has
+        `on_transition`: then learning waits for the environments."""
+        return self.on_gpu and not self.waits and vector.xla is not None
+
+    def cycle_after(self, step: int) -> tuple[tuple[Updates, ...], int]:
+        """The cycle of updates that the steps after `step` repeat, and for how many steps."""
+        steps = range(step + 1, step + FUSED_STEPS + 1)
+        truncate = self.strategy.schedule.truncate
+        whole = sum(1 for _ in itertools.takewhile(lambda now: not truncate(now), steps))
+        return longest_cycle(self._due, steps[:whole], LONGEST_CYCLE)
+
+    # Programs, and what they take of a state.
+
+    def store(self, state: State, pending: Pending | None) -> State:
+        """Store the pending transition, if there is one, without learning."""
+        if pending is None:
+            return state
+        return state._replace(replay=self._store(state.replay, *pending))
+
+    def _learning_part(self, state: State) -> tuple[Any, ...]:
+        memory = state.memory if self.waits else ()
+        return state.learner, state.replay, memory, state.seed
+
+    def _acting_part(self, state: State) -> tuple[Any, ...]:
+        learner = state.learner
+        if self.on_gpu and not self.algorithm.act_changes_state:
+            if self._read is None:
+                lanes, size = len(state.seed), self.spec.observation_size
+                inbox = self._sent(transfer.no_transition(lanes, size, 0))
+                rest = state.memory, state.seed, _all_finite(lanes), inbox
+                self._read = reads(self._act_program, learner, *rest)
+            learner = without_unread(learner, self._read)
+        return learner, state.memory, state.seed
+
+    def _sent(self, inbox: Inbox) -> Any:
+        """A transition as it is sent to the device."""
+        return transfer.encode(inbox) if self.on_gpu else inbox
+
+    def _packed(self, state: State) -> State:
+        return state._replace(learner=_pack(state.learner)) if self.on_gpu else state
+
+    def _unpacked(self, state: State) -> State:
+        return state._replace(learner=_unpack(state.learner)) if self.on_gpu else state
+
+    def _learn_program(self, updates: Updates) -> Any:
+        each = self.lane.learn_all(updates)
+
+        def learn(
+            learner: Any,
+            buffer: replay_buffer.Replay,
+            memory: Any,
+            seed: Array,
+            action: Action,
+            inbox: Any,
+        ) -> Any:
+            transition, new, step = transfer.decode(inbox, self.spec.observation_size)
+            if not self.waits:
+                step = step + 1  # the one that is being made
+            learned, *rest = each(
+                unpack(learner), buffer, memory, seed, action, transition, new, step
+            )
+            return packed_like(learner, learned), *rest
+
+        return jax.jit(with_precision(learn, self.precision), donate_argnums=(0, 1))
+
+    def _store_program(
+        self, buffer: replay_buffer.Replay, action: Action, inbox: Any
+    ) -> replay_buffer.Replay:
+        transition = transfer.decode(inbox, self.spec.observation_size).transition
+        return jax.vmap(replay_buffer.insert)(buffer, action, transition)
+
+    def _act_program(self, learner: Any, memory: Any, seed: Array, bad: Array, inbox: Any) -> Any:
+        transition, _, step = transfer.decode(inbox, self.spec.observation_size)
+        lanes = unpack(learner), memory, seed, bad, transition
+        new, memory, action, reply = self.lane.act_all(*lanes, step, jnp.any(transition.ended))
+        new = packed_like(learner, new) if self.algorithm.act_changes_state else None
+        reply = transfer.encode_reply(reply) if self.on_gpu else reply
+        # The transition comes back as it is: `learn` takes it from here, not from the host again.
+        return new, memory, action, reply, inbox
+
+
+class StepByStep:
+    """The operations of a step (`step.Operations`), by compiled programs and host environments."""
+
+    def __init__(self, agent: OffPolicyAgent, vector: VectorEnv, alive: np.ndarray, state: State):
+        self.agent, self.vector, self.waits = agent, vector, agent.waits
+        self.alive, self.found = alive.copy(), list[Divergence]()
+        self._executed: Any = jax.device_get(state.action.executed)
+        self._reply: Any = None  # of the last action, not read yet
+
+    def send(self, state: State, token: Any) -> Any:
+        """Nothing yet: `receive` sends, after learning was started. So the device has work while
+        the host waits for the actions."""
+        del state
+        return token
+
+    def learn(
+        self, updates: Updates, state: State, pending: Pending | None, step: int, token: Any
+    ) -> tuple[State, Array]:
+        """Start the program that stores what is pending and learns."""
+        del token
+        agent, lanes = self.agent, len(state.seed)
+        if not updates and not self.waits:
+            return agent.store(state, pending), _all_finite(lanes)
+        if pending is None:
+            nothing = transfer.no_transition(lanes, agent.spec.observation_size, step - 1)
+            pending = Pending(state.action, agent._sent(nothing))
+        learner, buffer, bad = agent._learn(updates)(*agent._learning_part(state), *pending)
+        return state._replace(learner=learner, replay=buffer), bad
+
+    def receive(self, state: State, step: int, token: Any, learned: Any) -> tuple[Any, Any]:
+        """Send the actions to the environments and wait for their answers."""
+        del state, learned
+        self.read_reply(step - 1)
+        truncate = self.agent.strategy.schedule.truncate(step)
+        self.vector.send(self._executed, self.alive, truncate)
+        inbox = self.agent._sent(transfer.plain(self.vector.receive(), step))
+        return token, jax.device_put(inbox) if self.waits else inbox
+
+    def act(self, state: State, inbox: Any, bad: Array, step: int) -> tuple[State, Pending, Any]:
+        """Start the program that chooses the next actions."""
+        del step
+        agent, before = self.agent, state.action
+        learner, memory, action, self._reply, inbox = agent._act(
+            *agent._acting_part(state), bad, inbox
+        )
+        if agent.on_gpu:
+            self._reply.copy_to_host_async()
+        learner = state.learner if learner is None else learner
+        state = state._replace(learner=learner, memory=memory, action=action)
+        return state, Pending(before, inbox), self._reply
+
+    def read_reply(self, step: int) -> None:
+        """Wait for the actions chosen after `step` steps; note the lanes that have diverged."""
+        if self._reply is None:
+            return
+        (self._executed, bad), self._reply = transfer.decode_reply(self._reply), None
+        for lane in np.flatnonzero(self.alive & (bad >= 0)).tolist():
+            self.found.append(Divergence(lane, QUANTITIES[bad[lane]], step))
+            self.alive[lane] = False

@@ -1,0 +1,158 @@
+"""What an off-policy agent does in one lane, as pure functions: start, act, store, learn."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from discover_rl.agents.off_policy.schedule import Updates, run_updates
+from discover_rl.algorithms.interface import OffPolicyAlgorithm
+from discover_rl.core import replay_buffer
+from discover_rl.core.finite import bad_loss, first_bad
+from discover_rl.core.prng import Stream, streams
+from discover_rl.core.types import Action, Array, Spec, Transition
+
+REPORT_BATCH = 1024
+"""Transitions that diagnostics are computed from."""
+
+
+class State(NamedTuple):
+    """All of a lane that training changes."""
+
+    seed: Array  # ()
+    learner: Any  # the algorithm's state, the strategy's inside
+    memory: Any  # the strategy's, of the running episode
+    replay: replay_buffer.Replay
+    action: Action  # chosen, and not yet answered by the environment
+
+
+class Reply(NamedTuple):
+    """What acting tells the host."""
+
+    executed: Array  # (action,) to be sent to the environment
+    bad: Array  # () the first quantity that is not finite, as `finite` counts; −1: none
+
+
+class Lane:
+    """The functions of one lane. `learn_all` and `act_all` are those of many."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        algorithm: OffPolicyAlgorithm,
+        batch_size: int,
+        replay_size: int,
+        steps: int,
+    ):
+        self.spec, self.algorithm = spec, algorithm
+        self.batch_size, self.capacity, self.steps = batch_size, min(replay_size, steps), steps
+
+    def init(self, seed: Array, hyper: Any, strategy_hyper: Any) -> State:
+        """The state of a run that starts."""
+        learner = self.algorithm.init(streams(seed, 0)[Stream.INIT], hyper, strategy_hyper)
+        nothing = jnp.zeros(self.spec.action_size)
+        memory = self.algorithm.begin(learner, streams(seed, 0)[Stream.BEGIN])
+        sizes = self.spec.observation_size, self.spec.action_size
+        buffer = replay_buffer.init(self.capacity, *sizes)
+        return State(seed, learner, memory, buffer, Action(nothing, nothing))
+
+    def enter(self, state: State, obs: Array, fresh: Array, step: Array) -> State:
+        """If `fresh`, start an episode at `obs`, (observation,), and choose its first action."""
+        keys = streams(state.seed, step)
+        memory = self._begin(state.learner, state.memory, fresh, keys)
+        chosen = self._choose(state.learner, memory, obs, keys, step)
+        kept = state.learner, state.memory, state.action
+        learner, memory, action = jax.tree.map(
+            lambda new, old: jnp.where(fresh, new, old), chosen, kept
+        )
+        buffer = replay_buffer.enter(state.replay, obs, fresh)
+        return State(state.seed, learner, memory, buffer, action)
+
+    def learn(
+        self,
+        updates: Updates,
+        learner: Any,
+        buffer: replay_buffer.Replay,
+        memory: Any,
+        seed: Array,
+        action: Action,
+        transition: Transition,
+        new: Array,
+        step: Array,
+    ) -> tuple[Any, replay_buffer.Replay, Array]:
+        """Store the transition, if it is `new`, and do the updates that follow `step` steps.
+
+        Returns:
+            The new learner and buffer, and the first loss that is not finite, as `finite` counts.
+        """
+        buffer = replay_buffer.insert(buffer, action, transition, new)
+        if self.algorithm.on_transition is not None:
+            learner = self.algorithm.on_transition(learner, memory, transition)
+        if not updates:
+            return learner, buffer, jnp.int32(-1)
+        key, progress = streams(seed, step)[Stream.LEARN], step / self.steps
+        learner, losses = run_updates(
+            self.algorithm, updates, learner, buffer, key, progress, self.batch_size
+        )
+        return learner, buffer, bad_loss(losses)
+
+    def act(
+        self,
+        learner: Any,
+        memory: Any,
+        seed: Array,
+        bad: Array,
+        transition: Transition,
+        step: Array,
+        some_ended: Array,
+    ) -> tuple[Any, Any, Action, Reply]:
+        """Choose the next action, given what the last one led to.
+
+        Args:
+            learner: the algorithm's state.
+            memory: the strategy's, of the episode that was running.
+            seed: of the run.
+            bad: what `learn` found not to be finite.
+            transition: what the last action led to.
+            step: environment steps made so far.
+            some_ended: whether an episode ended in any lane.
+        """
+        keys, before = streams(seed, step), memory
+        if jax.tree.leaves(memory):
+            # One condition for all lanes, so that it is a branch, not a choice between two results:
+            # a strategy may draw as many numbers as the actor has parameters.
+            begin = functools.partial(self._begin, learner, memory, transition.ended, keys)
+            memory = jax.lax.cond(some_ended, begin, lambda: before)
+        learner, memory, action = self._choose(learner, memory, transition.obs, keys, step)
+        bad = jnp.where(bad < 0, first_bad({"action": action.executed}), bad)
+        observed = jnp.stack([transition.next_obs, transition.obs])
+        bad = first_bad({"observation": observed, "reward": transition.reward}, bad)
+        return learner, memory, action, Reply(action.executed, bad)
+
+    def learn_all(self, updates: Updates) -> Any:
+        """`learn` of many lanes, which share `new` and `step`."""
+        return jax.vmap(functools.partial(self.learn, updates), in_axes=(0,) * 6 + (None, None))
+
+    @property
+    def act_all(self) -> Any:
+        """`act` of many lanes, which share `step` and `some_ended`."""
+        return jax.vmap(self.act, in_axes=(0,) * 5 + (None, None))
+
+    def report(self, state: State, step: Array) -> dict[str, Array]:
+        """Diagnostics on a fresh batch; changes nothing."""
+        sample_key, key = random.split(streams(state.seed, step)[Stream.REPORT])
+        batch = replay_buffer.sample(state.replay, sample_key, REPORT_BATCH)
+        return self.algorithm.report(state.learner, batch, key, step / self.steps)
+
+    def _begin(self, learner: Any, memory: Any, fresh: Array | bool, keys: Any) -> Any:
+        """The strategy's memory, begun anew if an episode starts."""
+        begun = self.algorithm.begin(learner, keys[Stream.BEGIN])
+        return jax.tree.map(lambda new, old: jnp.where(fresh, new, old), begun, memory)
+
+    def _choose(self, learner: Any, memory: Any, obs: Array, keys: Any, step: Array) -> Any:
+        noise = self.algorithm.draw(keys[Stream.ACT])
+        return self.algorithm.act(learner, memory, obs, noise, step, step / self.steps)

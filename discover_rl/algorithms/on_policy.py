@@ -1,0 +1,281 @@
+"""What A2C and PPO share: acting, a rollout's returns, the order of its updates, a strategy's view.
+
+    act:     a ~ N(mean(s, context), σ²), context the strategy's, σ the same in every state
+    store:   (s, context, a, r, s′, d), until a rollout is full
+    learn:   r ← r + the strategy's bonus, if it has one
+             log π(a|s), V(s), V(s′) → advantages A and returns R̂ = A + V(s)
+             for every epoch, for every minibatch of the shuffled rollout
+                 strategy   its own step, given (R̂ − V(s, context))²
+                 policy, V  one update by the algorithm's loss, at the context that was stored
+
+Observations are standardised and rewards scaled before they come here, on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import random
+
+from discover_rl.algorithms import likelihood
+from discover_rl.algorithms.interface import OnPolicyAlgorithm
+from discover_rl.algorithms.likelihood import HEAD, Sample, flat, mean_of, value_of
+from discover_rl.algorithms.on_policy_parts import (
+    Hyper,
+    Parts,
+    State,
+    distribution,
+    features,
+    policy,
+)
+from discover_rl.core import networks
+from discover_rl.core.equations import advantages, decayed, descend, gaussian_entropy
+from discover_rl.core.types import (
+    Actor,
+    Array,
+    Batch,
+    Key,
+    Losses,
+    Net,
+    Nudge,
+    Optimiser,
+    Rollout,
+    Spec,
+)
+from discover_rl.strategies.interface import Strategy, View
+
+
+def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPolicyAlgorithm:
+    """The algorithm of these parts on tasks with these spaces, exploring by this strategy.
+
+    Only what is static in `settings` is used: the floats are in the state, one value per lane.
+    """
+    inputs = spec.observation_size + strategy.network.context_size
+    acting, learning = strategy.acting, strategy.learning
+    if learning.every > 1 and learning.cadence != "rollout":
+        raise ValueError("on-policy, Learning.every counts with cadence='rollout' only")
+    likely = likelihood.make(strategy, settings.horizon, settings.minibatches, settings.epochs)
+
+    def optimiser(hp: Hyper) -> Optimiser:
+        # Flat, because a step on many small arrays is mostly overhead.
+        return optax.flatten(
+            optax.chain(optax.clip_by_global_norm(hp.max_grad_norm), parts.optimiser(hp))
+        )
+
+    # What a strategy is shown.
+
+    def view(hp: Hyper, params: Actor, critic: Net | None = None, progress: Any = 0.0) -> View:
+        return View(
+            params=params,
+            policy=policy,
+            features=features,
+            distribution=distribution,
+            optimiser=optimiser(hp),
+            critic=critic,
+            progress=progress,
+            gamma=hp.gamma,
+        )
+
+    def learning_view(state: State, hp: Hyper, progress: Any) -> View:
+        """With TD errors, in which R̂ and V are constants."""
+
+        def error(nudge: Nudge, sample: Any) -> Array:
+            return (sample.target - value_of(state.critic, sample.obs, nudge.context)) ** 2
+
+        def td_error(sample: Any) -> Array:
+            context = sample.context if strategy.network.context_size else None
+            return jnp.abs(sample.target - value_of(state.critic, sample.obs, context))
+
+        shown = view(hp, state.actor, state.critic, progress)
+        return shown._replace(error=error, td_error=td_error)
+
+    # Starting.
+
+    def init(key: Key, hp: Hyper, strategy_hyper: Any) -> State:
+        actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
+        normed = strategy.network.layer_norm
+        net = dict(networks.orthogonal(actor_key, inputs, hp.hidden, spec.action_size, normed))
+        net["log_std"] = {"value": jnp.full(spec.action_size, hp.initial_log_std)}
+        critic = networks.orthogonal(critic_key, inputs, hp.hidden, 1)
+        joint = learning.joint(joint_key, strategy_hyper, net, critic)
+        actor = {"net": net, "joint": joint}
+        return State(
+            hyper=hp,
+            actor=actor,
+            critic=critic,
+            optimiser=optimiser(hp).init({"actor": actor, "critic": critic}),
+            strategy=strategy.init(strategy_key, strategy_hyper, view(hp, actor)),
+            rollouts=jnp.zeros((), jnp.int32),
+        )
+
+    def begin(state: State, key: Key) -> Any:
+        return acting.begin(state.strategy, view(state.hyper, state.actor), key)
+
+    # Acting, for NumPy and JAX alike.
+
+    def draw(key: Key) -> Any:
+        own, theirs = random.split(key)
+        return random.normal(own, (1, spec.action_size)), acting.draw(theirs)
+
+    def act_with(
+        state: State, progress: Any = 0.0
+    ) -> Callable[[Any, Array, Any], tuple[Any, Nudge, Array]]:
+        # What stands still during a rollout is computed here, once.
+        shown = View(state.actor, policy, features, distribution, progress=progress)
+        log_std = state.actor["net"]["log_std"]["value"]
+        own_std = networks.namespace(log_std).exp(log_std)[..., None, :]
+
+        def act(memory: Any, obs: Array, noise: Any) -> tuple[Any, Nudge, Array]:
+            memory, nudge = acting.behave(state.strategy, memory, shown, obs, noise[1], False)
+            std = own_std if nudge.std is None else nudge.std
+            normal = noise[0] if nudge.noise is None else nudge.noise
+            return memory, nudge, mean_of(nudge, obs) + std * normal
+
+        return act
+
+    # Learning.
+
+    def next_context(state: State, obs: Array, key: Key, progress: Any) -> Array | None:
+        shown = view(state.hyper, state.actor, progress=progress)
+        return learning.expect(state.strategy, shown, obs, key, "target").context
+
+    def rewards(state: State, rollout: Rollout, steps: Any, progress: Any) -> Array:
+        """(T, n), the strategy's bonus included."""
+        if strategy.bonus is None:
+            return rollout.reward
+        batch = Batch(
+            obs=steps.obs,
+            bare=steps.action,
+            executed=steps.action,
+            reward=steps.reward,
+            terminated=steps.terminated,
+            next_obs=steps.next_obs,
+        )
+        shown = view(state.hyper, state.actor, state.critic, progress)
+        bonus = jax.lax.stop_gradient(strategy.bonus(state.strategy, shown, batch))
+        return rollout.reward + bonus.reshape(rollout.reward.shape)
+
+    def samples(
+        state: State, belief: Any, rollout: Rollout, key: Key, progress: Any
+    ) -> tuple[Sample, Any, Any]:
+        """The rollout with what updates need of it, flat: (steps · environments, …); then what all
+        updates share, and the belief after the rollout."""
+        hp, shape = state.hyper, rollout.reward.shape
+        count = rollout.reward.size
+        steps = flat(rollout._replace(memory=()))
+        following = next_context(state, steps.next_obs, key, progress)
+        shown = view(hp, state.actor, state.critic, progress)
+        whole = likely.rollout(state.strategy, shown, rollout, following, belief)
+        advantage = advantages(
+            rewards(state, rollout, steps, progress),
+            rollout.terminated,
+            rollout.ended,
+            whole.value.reshape(shape),
+            whole.next_value.reshape(shape),
+            hp.gamma,
+            hp.gae_lambda,
+        ).reshape(count)
+        target = advantage + whole.value
+        if parts.normalise_advantages:
+            advantage = (advantage - advantage.mean()) / (
+                advantage.std(ddof=min(1, count - 1)) + 1e-5
+            )
+        sample = Sample(
+            obs=steps.obs,
+            context=steps.context,
+            action=steps.action,
+            log_prob=whole.log_prob,
+            value=whole.value,
+            advantage=advantage,
+            target=target,
+            ended=() if strategy.density.log_prob is None else steps.ended,
+            which=whole.which,
+            next_obs=() if strategy.bonus is None else steps.next_obs,
+        )
+        return sample, whole.shared, whole.belief
+
+    def loss_of(
+        params: Any, own: Any, sample: Sample, shared: Any, hp: Hyper, progress: Any
+    ) -> tuple[Array, tuple[Array, Array]]:
+        shown = view(hp, params["actor"], params["critic"], progress)
+        log_prob, value, log_std = likely.sample(own, shown, shared, sample)
+        policy_loss = parts.policy_loss(log_prob, sample, hp)
+        value_loss = parts.value_loss(value, sample, hp)
+        entropy = gaussian_entropy(log_std)
+        entropy = entropy.mean() if entropy.ndim else entropy
+        loss = policy_loss + hp.value_weight * value_loss - hp.entropy_weight * entropy
+        return loss, (policy_loss, value_loss)
+
+    def update(
+        state: State, sample: Sample, key: Key, hp: Hyper, shared: Any, progress: Any
+    ) -> tuple[State, Losses]:
+        own, own_loss = state.strategy, 0.0
+        if learning.cadence != "rollout":
+            own, own_loss = learning.step(own, learning_view(state, hp, progress), sample, key)
+        params = {"actor": state.actor, "critic": state.critic}
+        gradient = jax.value_and_grad(loss_of, has_aux=True)
+        losses, gradients = gradient(params, state.strategy, sample, shared, hp, progress)
+        policy_loss, value_loss = losses[1]
+        params, moments = descend(optimiser(hp), gradients, state.optimiser, params)
+        state = state._replace(
+            actor=params["actor"],
+            critic=params["critic"],
+            optimiser=moments,
+            strategy=own,
+        )
+        return state, Losses(value_loss, policy_loss, jnp.asarray(own_loss, float))
+
+    def learn(
+        state: State, belief: Any, rollout: Rollout, key: Key, progress: Any
+    ) -> tuple[State, Any, Losses, dict[str, Array]]:
+        sample_key, order_key, step_key = random.split(key, 3)
+        hp = decayed(state.hyper, progress)
+        whole, shared, belief = samples(state, belief, rollout, sample_key, progress)
+        diagnostics = report(state, whole, progress)
+        batches = likely.minibatches(order_key, whole)
+        keys = random.split(step_key, settings.epochs * settings.minibatches)
+        state, each = jax.lax.scan(
+            lambda now, step: update(now, *step, hp, shared, progress), state, (batches, keys)
+        )
+        losses = jax.tree.map(lambda leaf: leaf.mean(axis=0), each)
+        if learning.cadence == "rollout":
+            state, loss = strategy_step(
+                state, whole, random.fold_in(step_key, len(keys)), hp, progress
+            )
+            losses = losses._replace(strategy=loss)
+        return state._replace(rollouts=state.rollouts + 1), belief, losses, diagnostics
+
+    def strategy_step(
+        state: State, whole: Sample, key: Key, hp: Hyper, progress: Any
+    ) -> tuple[State, Array]:
+        """The strategy's own step with a whole rollout; not with each if these have few updates."""
+        apart = -(-learning.every // (settings.epochs * settings.minibatches))
+        due = (state.rollouts + 1) % apart == 0
+        own, loss = learning.step(state.strategy, learning_view(state, hp, progress), whole, key)
+        own = jax.tree.map(lambda new, old: jnp.where(due, new, old), own, state.strategy)
+        return state._replace(strategy=own), jnp.asarray(loss)
+
+    # Looking.
+
+    def report(state: State, whole: Sample, progress: Any) -> dict[str, Array]:
+        """Of a rollout, before anything is learned from it."""
+        own = {"value": whole.value.mean(), "td_error": jnp.abs(whole.target - whole.value).mean()}
+        own["std"] = jnp.exp(state.actor["net"]["log_std"]["value"]).mean()
+        return own | strategy.report(
+            state.strategy, learning_view(state, state.hyper, progress), whole
+        )
+
+    def greedy(state: State) -> Nudge:
+        """Without context: it is 0 in evaluation, so the weights that read it can be left out."""
+        nudge = acting.greedy(state.strategy, state.actor)
+        net = {name: layer for name, layer in nudge.net.items() if name != "log_std"}
+        weight = net["layer0"]["weight"][..., : spec.observation_size, :]
+        return nudge._replace(net={**net, "layer0": {**net["layer0"], "weight": weight}})
+
+    return OnPolicyAlgorithm(
+        init=init, begin=begin, draw=draw, acting=act_with, learn=learn, greedy=greedy, head=HEAD
+    )

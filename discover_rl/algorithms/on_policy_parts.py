@@ -1,0 +1,100 @@
+"""What an on-policy algorithm is made of: hyper-parameters, state, and `Parts`, what is its own.
+
+`on_policy.make` turns `Parts` into an algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+from discover_rl.algorithms.likelihood import HEAD, Sample, mean_of
+from discover_rl.core import networks
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.types import Actor, Array, Net, Nudge, Optimiser, Spec
+from discover_rl.strategies.interface import Blueprint
+
+
+@hyper
+class Hyper:
+    """Hyper-parameters of every on-policy algorithm; each has defaults of its own."""
+
+    on_policy: ClassVar[bool] = True
+
+    gamma: float = setting(0.99, "Discount of future reward.", low=0, high=1)
+    gae_lambda: float = setting(
+        0.95, "λ of the advantage estimates; 1: n-step returns.", low=0, high=1
+    )
+    actor_lr: float = setting(
+        3e-4, "Learning rate of policy, value and a strategy's networks.", low=0
+    )
+    lr_decay: float = setting(
+        0.0, "Share of the learning rate that fades, linearly, over the run.", low=0, high=1
+    )
+    value_weight: float = setting(0.5, "Weight of the value's loss.", low=0)
+    entropy_weight: float = setting(0.0, "Weight of the entropy bonus.", low=0)
+    max_grad_norm: float = setting(0.5, "Where the norm of gradients is cut.", above=0)
+    initial_log_std: float = setting(0.0, "Where the logarithm of σ starts.")
+    horizon: int = setting(2048, "Steps of each environment in a rollout.", low=1)
+    minibatches: int = setting(32, "Parts of a rollout, a step of learning each.", low=1)
+    epochs: int = setting(10, "How often a rollout is gone through.", low=1)
+    normalise: bool = setting(True, "Standardise observations, scale rewards.")
+    hidden: tuple[int, ...] = setting((64, 64), "Widths of the hidden layers.", low=1)
+
+
+class State(NamedTuple):
+    """All that a run learns."""
+
+    hyper: Any
+    actor: Actor  # its "net" has "log_std" beside the layers
+    critic: Net
+    optimiser: Any  # of both
+    strategy: Any
+    rollouts: Array  # () learned from so far
+
+
+class Parts(NamedTuple):
+    """What distinguishes one on-policy algorithm from another."""
+
+    policy_loss: Callable[[Array, Sample, Any], Array]
+    """(log-probabilities now, sample, hyper) → the policy's loss."""
+    value_loss: Callable[[Array, Sample, Any], Array]
+    """(values now, sample, hyper) → the value's loss."""
+    optimiser: Callable[[Any], Optimiser]
+    """(hyper) → the optimiser of clipped gradients."""
+    normalise_advantages: bool
+
+
+def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
+    """The actor's architecture, for strategies that own a network like it."""
+    return Blueprint(
+        init=lambda key, outputs: networks.orthogonal(
+            key, spec.observation_size, hp.hidden, outputs
+        ),
+        apply=lambda net, obs: networks.apply(net, obs, HEAD.activation),
+        outputs=spec.action_size,
+        hidden=hp.hidden,
+        density=True,
+        samples=True,
+        on_policy=True,
+    )
+
+
+def policy(nudge: Nudge, obs: Array) -> Array:
+    """The mean action with the nudge's shift, not clipped: (n, observation) → (n, action)."""
+    return mean_of(nudge, obs) + nudge.shift
+
+
+def distribution(nudge: Nudge, obs: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of the policy's own action, two of (n, action)."""
+    mean, std = mean_of(nudge, obs), nudge.std
+    if std is None:
+        log_std = nudge.net["log_std"]["value"][..., None, :]
+        std = networks.namespace(mean).exp(log_std) + 0.0 * mean
+    return mean, std
+
+
+def features(nudge: Nudge, obs: Array) -> Array:
+    """The inputs of the actor's last layer: (n, observation) → (n, width)."""
+    inputs = networks.with_context(obs, nudge.context)
+    return networks.features(nudge.net, inputs, HEAD.activation)

@@ -1,0 +1,98 @@
+"""The states that a run visited, from the replay buffer that it kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from discover_rl import algorithms
+from discover_rl.core.types import ReplayExport, UserError
+from discover_rl.storage.records import REPLAY_FILE, summary
+
+STAGES = ("early", "intermediate", "late")
+"""The thirds of a run."""
+
+
+class VisitedStates(NamedTuple):
+    """The transitions of a run after its warm-up.
+
+    Attributes:
+        run: The run, as its record has it.
+        first: The step of the first transition.
+        replay: The transitions, oldest first.
+    """
+
+    run: dict[str, Any]
+    first: int
+    replay: ReplayExport
+
+    @property
+    def label(self) -> str:
+        """Algorithm, strategy and seed, in words."""
+        return f"{self.run['algorithm']} + {self.run['strategy']}, seed {self.run['seed']}"
+
+
+def load(path: Path) -> VisitedStates:
+    """Read the only run at or below a folder that kept its replay buffer.
+
+    Raises:
+        UserError: There is none, there are several, the run is on-policy or not done, the file
+            cannot be read, or it has warm-up only.
+    """
+    found = sorted(path.rglob(REPLAY_FILE))
+    if len(found) > 1:
+        names = ", ".join(str(file.parent) for file in found)
+        raise UserError(f"{path} holds several runs; name one of {names}.")
+    file = found[0] if found else path / REPLAY_FILE
+    record = summary(file.with_name("record.jsonl"))
+    if record.header and algorithms.load(record.header["run"]["algorithm"]).Hyper.on_policy:
+        name = record.header["run"]["algorithm"]
+        raise UserError(f"{path} has no replay: {name} is on-policy, and drops what it learned.")
+    if not found:
+        raise UserError(
+            f"There is no replay in {path}; train with --set compute.keep_replay=true to have one."
+        )
+    if not record.header or not record.done:
+        raise UserError(f"The run in {file.parent} is not done; let it come to its end.")
+    run = record.header["run"]
+    try:
+        replay = ReplayExport(**load_file(file))
+    except (OSError, TypeError, SafetensorError) as error:
+        raise UserError(f"{file} cannot be read: {error}.") from error
+    first = run["steps"] - len(replay.obs)  # the oldest may have been overwritten
+    skipped = max(0, run["settings"]["warmup"] - first)
+    if len(replay.obs) - skipped < 10 * len(STAGES):
+        raise UserError(f"Nothing is left of {file.parent} without its warm-up.")
+    kept = ReplayExport(*(array[skipped:] for array in replay))
+    return VisitedStates(run, first + skipped, kept)
+
+
+def check_same_task(runs: Sequence[VisitedStates]) -> None:
+    """Raise a UserError if two runs are of different tasks."""
+    a, b = (run.run["task"] for run in runs)
+    if a != b:
+        raise UserError(f"Only runs of one task compare; these are of {a} and {b}.")
+
+
+def evenly(length: int, count: int) -> np.ndarray:
+    """`count` indices, or all if there are fewer, spread evenly over `length`.
+
+    >>> evenly(10, 4).tolist()
+    [0, 2, 5, 7]
+    """
+    count = min(length, count)
+    return np.arange(count) * length // count
+
+
+def stage_of(length: int) -> np.ndarray:
+    """The stage, an index into STAGES, of each of `length` transitions in order of time.
+
+    >>> stage_of(6).tolist()
+    [0, 0, 1, 1, 2, 2]
+    """
+    return np.arange(length) * len(STAGES) // length

@@ -1,0 +1,77 @@
+"""`discover evaluate`: evaluate saved policies, and film one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discover_rl.cli.options import Trust, a_file, a_folder
+from discover_rl.core.types import UserError
+
+
+def evaluate(
+    path: Annotated[
+        Path, typer.Argument(help="The folder of a run, or of several.", callback=a_folder)
+    ],
+    episodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Episodes per policy.", show_default="10; of a video 1"),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="A task other than the one of training.")] = None,
+    video: Annotated[
+        Path | None,
+        typer.Option(help="Film the episodes of one policy.", metavar="FILE.mp4", callback=a_file),
+    ] = None,
+    trust: Trust = None,
+) -> None:
+    """Evaluate saved policies without exploration, from the states of their runs' evaluations.
+
+    A policy's files run no code. If it was trained on a module:id, name that by --task: the module
+    is imported only then.
+    """
+    from rich.table import Table
+
+    from discover_rl.analysis.video import film
+    from discover_rl.envs.modules import check_named
+    from discover_rl.envs.versions import completed
+    from discover_rl.storage.policies import DESCRIPTION, find_policies, load_policy
+    from discover_rl.training.evaluation import backend_of, evaluate_policy, own_settings
+    from discover_rl.training.observers.terminal import console, say, shown
+
+    task = completed(task) if task else None
+    folders = find_policies(path)
+    if not folders:
+        raise UserError(f"There is no saved policy in {path}.")
+    if video and len(folders) > 1:
+        raise UserError(f"A video is of one policy; name one of {', '.join(map(str, folders))}.")
+    table = Table()
+    for i, name in enumerate(
+        ("policy", "trained on", "step", "mean return", "± sd", "mean length")
+    ):
+        table.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
+    for folder in folders:
+        policy = load_policy(folder)
+        own = str(policy.about["task"])
+        played = task or own
+        settings = own_settings(policy, played)
+        hint = "" if task or ":" not in own else f"--task {own}"
+        check_named(folder / DESCRIPTION, played, settings, [*(trust or []), task or ""], hint)
+        if video:
+            scores = film(policy, played, video, episodes or 1)
+            if backend_of(policy, played) == "envpool":
+                say("The run was evaluated by EnvPool, whose episodes start from other states.")
+        else:
+            scores = evaluate_policy(policy, played, episodes or 10)
+        table.add_row(
+            shown(str(folder.relative_to(path) if folder != path else folder)),
+            shown(own),
+            f"{policy.about['step']:,}",
+            f"{scores.returns.mean():.1f}",
+            f"{scores.returns.std():.1f}",
+            f"{scores.lengths.mean():.0f}",
+        )
+    console.print(table)
+    if video:
+        say(f"Video: {video}")

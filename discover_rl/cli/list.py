@@ -1,0 +1,85 @@
+"""`discover list`: the algorithms, strategies and studies, and their settings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from discover_rl.core.types import UserError
+
+
+def list_(
+    name: Annotated[str | None, typer.Argument(help="An algorithm or a strategy.")] = None,
+) -> None:
+    """List algorithms, strategies and studies; with a name, its settings and their defaults."""
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.strategies import STRATEGIES
+    from discover_rl.studies import abouts
+
+    if name is not None:
+        _describe(name)
+        return
+    for title, members in (("algorithms", ALGORITHMS), ("strategies", STRATEGIES)):
+        typer.echo(title)
+        for member, sentence in members.items():
+            typer.echo(f"  {member:<10} {sentence}")
+    typer.echo("studies")
+    for study, sentence in abouts().items():
+        typer.echo(f"  {study:<20} {sentence}")
+    for line in _matrix():
+        typer.echo(line)
+    typer.echo("`discover list NAME` shows the settings.")
+
+
+def _matrix() -> list[str]:
+    """Which strategy exists for which algorithm, a line for each strategy."""
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.config import pairs
+    from discover_rl.strategies import STRATEGIES
+
+    existing = set(pairs())
+    rows = [("pairs", list(ALGORITHMS))]
+    for strategy in STRATEGIES:
+        marks = ["x" if (name, strategy) in existing else "–" for name in ALGORITHMS]
+        rows.append((f"  {strategy}", marks))
+    return [
+        f"{head:<12} {''.join(f'{cell:<6}' for cell in cells)}".rstrip() for head, cells in rows
+    ]
+
+
+def _describe(name: str) -> None:
+    """Print the settings of an algorithm or a strategy."""
+    import dataclasses
+    import typing
+
+    from discover_rl import algorithms, strategies
+    from discover_rl.algorithms import ALGORITHMS
+    from discover_rl.config import SHARED, preset_values
+    from discover_rl.core.hyperparameters import nearest
+    from discover_rl.core.schedules import Amplitude
+    from discover_rl.strategies import STRATEGIES
+
+    known = {**ALGORITHMS, **STRATEGIES}
+    if name not in known:
+        raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")
+    if name in STRATEGIES:
+        groups = [("strategy.", strategies.load(name).Hyper)]
+    else:
+        groups = [("", algorithms.load(name).Hyper), *SHARED.items()]
+    presets = preset_values(name) if name in ALGORITHMS else {}
+    typer.echo(f"{name}: {known[name]}")
+    for prefix, cls in groups:
+        kinds = typing.get_type_hints(cls)
+        for field in dataclasses.fields(cls):
+            default = field.default
+            text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+            text = text or "none"
+            words = "|".join(field.metadata["choices"])
+            if kinds[field.name] is Amplitude:
+                words = "or linear:FROM:TO:SHARE"
+            sentence = field.metadata["help"] + (f" ({words})" if words else "")
+            others = presets.get(prefix + field.name, [])
+            if others := [value for value in others if value != text]:
+                sentence += f" (presets of tasks: {' or '.join(others)})"
+            typer.echo(f"  {prefix + field.name:<27} {text:<11} {sentence}")

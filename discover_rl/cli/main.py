@@ -1,0 +1,114 @@
+"""The command `discover`: its subcommands, and how errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from discover_rl._version import __version__
+from discover_rl.cli.evaluate import evaluate
+from discover_rl.cli.exit_codes import FAILED, INTERRUPTED, USER_ERROR
+from discover_rl.cli.export import export
+from discover_rl.cli.list import list_
+from discover_rl.cli.plan import plan
+from discover_rl.cli.report import report
+from discover_rl.cli.run import run
+from discover_rl.cli.status import status
+from discover_rl.cli.theory import theory
+from discover_rl.cli.train import train
+from discover_rl.cli.tune import tune
+from discover_rl.cli.visitation import visitation
+from discover_rl.cli.watch import watch
+from discover_rl.core.types import Stopped, UserError
+from discover_rl.system.text import printable
+
+PATHS: dict[type[OSError], str] = {
+    NotADirectoryError: "is not a folder, or is in something that is none",
+    IsADirectoryError: "is a folder, and a file is needed",
+    FileExistsError: "is a file, and a folder is needed",
+    FileNotFoundError: "does not exist",
+    PermissionError: "cannot be read or written to: you have no permission",
+}
+"""What is wrong with a path, by the error that says so."""
+app = typer.Typer(
+    help="Exploration in continuous control: train, compare and report.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command()(train)
+app.command()(tune)
+app.command()(evaluate)
+app.command(name="list")(list_)
+for command in (plan, run, status, export, report, watch, theory, visitation):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> NoReturn:
+    """Run the command of `sys.argv` and exit.
+
+    A mistake of the user is one sentence on stderr and exit code 2; `exit_codes` has the others.
+    """
+    command = shlex.join(["discover", *sys.argv[1:]])
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        _exit(str(error), USER_ERROR)
+    except BrokenPipeError:  # nobody reads the output any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except Stopped as stop:
+        _exit(f"Stopped at step {stop.step:,}, all is saved. To go on: {command}", INTERRUPTED)
+    except typer.Abort:  # a second Ctrl-C; what there is to say was said
+        sys.exit(INTERRUPTED)
+    except ChildProcessError as error:
+        _exit("\n".join([*getattr(error, "__notes__", []), str(error)]), FAILED)
+    except OSError as error:
+        _exit(*_about(error, command))
+    except Exception as error:
+        # Errors of the command-line parser, as of an unknown option, have a sentence of their own.
+        if sentence := getattr(error, "format_message", None):
+            _exit(sentence(), USER_ERROR)
+        raise
+    sys.exit(code or 0)
+
+
+def _about(error: OSError, command: str) -> tuple[str, int]:
+    """What to say about an error of reading or writing, and the exit code.
+
+    A path that is wrong is the user's mistake. That nothing is lost is said of a full disk, where
+    training is known to leave records and checkpoints whole, and of nothing else.
+    """
+    path = f"{error.filename}" if error.filename else "A path"
+    for kind, sentence in PATHS.items():
+        if isinstance(error, kind):
+            return f"{path} {sentence}.", USER_ERROR
+    where = f" ({error.filename})" if error.filename else ""
+    said = f"Reading or writing failed: {error.strerror or error}{where}."
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    if command.split()[1:2] not in (["train"], ["tune"], ["run"]):
+        return said, FAILED
+    said += " Records and the last checkpoint are intact; correct" if full else " Correct"
+    return f"{said} the cause and run the same command again: {command}", FAILED
+
+
+def _exit(message: str, code: int) -> NoReturn:
+    """Print a message to stderr and exit."""
+    print(printable(message), file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,42 @@
+"""`discover report`: write figures, tables, a summary and a page of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discover_rl.cli.options import StudyFolder, StudyName, a_folder
+
+
+def report(
+    study: StudyName,
+    out: StudyFolder = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the report.", show_default="OUT/report", callback=a_folder),
+    ] = None,
+    published: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="A copy of the authors' curves, to draw them, too."),
+    ] = None,
+    until: Annotated[
+        int | None,
+        typer.Option(metavar="STEP", help="Treat runs as if they ended at a step."),
+    ] = None,
+) -> None:
+    """Draw a study's curves, tabulate its scores and summarise what they show.
+
+    Runs that are missing or failed are named; all others are reported.
+    """
+    from discover_rl import report as reports
+    from discover_rl.studies import load
+    from discover_rl.training.observers.terminal import say
+
+    declared = load(study)
+    written = reports.write(declared, out or declared.out, to, published, until)
+    say(written.summary)
+    for file in written.files:
+        say(str(file))
+    say(f"{len(written.files):,} files.{' Runs are missing, see above.' * bool(written.missing)}")

@@ -1,0 +1,97 @@
+"""`discover run`: train the runs of a study."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from discover_rl.cli.exit_codes import FAILED, INTERRUPTED, UNFINISHED
+from discover_rl.cli.options import Anyway, Fresh, StudyFolder, StudyName, Trust, check_modules
+from discover_rl.core.types import UserError
+
+
+def run(
+    study: StudyName,
+    out: StudyFolder = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Stop after this time; the same command continues.")
+    ] = None,
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="Train only the I-th of N parts, for N machines.")
+    ] = "1/1",
+    engine: Annotated[str, typer.Option(help="Where cohorts are trained: local or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="The address of a running Ray cluster.")
+    ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=0, help="How many cohorts train at once; 0: as many as are faster.", metavar="<int>"
+        ),
+    ] = 0,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0, help="Time between checkpoints.", metavar="SECONDS")
+    ] = 60.0,
+    retry: Annotated[bool, typer.Option("--retry", help="Train failed runs again.")] = False,
+    fresh: Fresh = False,
+    anyway: Anyway = False,
+    trust: Trust = None,
+    tensorboard: Annotated[
+        bool,
+        typer.Option("--tensorboard", help="Write curves for TensorBoard into the runs' folders."),
+    ] = False,
+    wandb: Annotated[
+        str | None, typer.Option(metavar="PROJECT", help="Log to this project of Weights & Biases.")
+    ] = None,
+) -> None:
+    """Train the unfinished runs of a study.
+
+    The command may be stopped, killed and called again, also from several terminals or machines
+    with one folder at once: no run is trained twice, and none is lost. Exit codes: 0 all runs, or
+    those of the part, are done; 1 a run failed; 3 some runs are left to train; 130 Ctrl-C.
+    """
+    import time
+
+    from discover_rl.training.signals import stop_on_signal
+
+    until = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
+    with stop_on_signal() as asked:  # before imports, which take seconds
+        from discover_rl.cli import board
+        from discover_rl.storage.files import move_aside
+        from discover_rl.studies import campaign, load
+        from discover_rl.studies import status as statuses
+        from discover_rl.training import engines, observers
+        from discover_rl.training.observers.terminal import say
+
+        part, declared = _shard(shard), load(study)
+        check_modules(declared, trust)
+        folder = out or declared.out
+        train = engines.choose(engine, address, processes, checkpoint_seconds)
+        if fresh:
+            move_aside(folder)
+        cohorts = campaign.prepare(declared, folder, part, retry, anyway)
+        others = observers.FailSafeObservers(observers.requested(folder, tensorboard, wandb), say)
+        with board.on_terminal() as shown:
+
+            def stopping() -> bool:
+                return asked() or time.monotonic() >= until
+
+            whole = campaign.carry_out(cohorts, train, shown, others, stopping)
+        interrupted = asked()
+    found = statuses.statuses(declared, folder)
+    board.show_status(declared, found)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if any(run.state == "failed" for run in found):
+        raise typer.Exit(FAILED)
+    if not whole:
+        raise typer.Exit(UNFINISHED)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    """The two numbers of I/N."""
+    i, slash, n = text.partition("/")
+    if not (slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
+        raise UserError(f"--shard takes I/N with 1 ≤ I ≤ N, as 2/4, not {text!r}.")
+    return int(i), int(n)

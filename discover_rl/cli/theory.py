@@ -1,0 +1,52 @@
+"""`discover theory`: exploration in tables, measured, printed and drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discover_rl.cli.options import a_folder
+
+
+def theory(
+    out: Annotated[
+        Path, typer.Option(help="Folder for figure and numbers.", callback=a_folder)
+    ] = Path("runs/theory"),
+    states: Annotated[int, typer.Option(min=8, max=64, help="Largest number of states.")] = 64,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many seeds: 0, 1, …")] = 11,
+    cap: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="Actions after which a run is given up.")
+    ] = 50_000,
+    variants: Annotated[bool, typer.Option(help="Also measure other settings.")] = False,
+) -> None:
+    """Count actions until the policy is optimal, in tables: random exploration, TD errors, novelty,
+    and a planner, against the number of states."""
+    from discover_rl.analysis.theory import (
+        AGENTS,
+        SIZES,
+        TASKS,
+        VARIANTS,
+        figure,
+        measure,
+        numbers,
+        report,
+    )
+    from discover_rl.storage import files
+    from discover_rl.training.observers.terminal import console, say
+
+    sizes = [size for size in SIZES if size <= states]
+    agents = [*AGENTS, *(VARIANTS if variants else ())]
+    measured = {
+        task: {agent: measure(task, agent, sizes, seeds, cap) for agent in agents} for task in TASKS
+    }
+    content = json.dumps(numbers(measured, sizes, seeds, cap), indent=1, ensure_ascii=False) + "\n"
+    for name, written in ({"theory.json": content.encode()} | figure.draw(measured, cap)).items():
+        files.write(out / name, written)
+    console.print(report.growth_table(measured, cap))
+    console.print(report.ratio_table(measured))
+    for sentence in report.sentences(measured, seeds, cap):
+        say(sentence)
+    say(f"Figure and numbers: {out / 'theory.png'}, theory.svg, theory.json")

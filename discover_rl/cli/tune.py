@@ -1,0 +1,129 @@
+"""`discover tune`: choose hyper-parameters with Optuna."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discover_rl.cli.exit_codes import FAILED
+from discover_rl.cli.options import (
+    Algorithm,
+    Processes,
+    Steps,
+    Strategy,
+    Task,
+    a_folder,
+    name_and_value,
+)
+from discover_rl.tuning import MANY
+
+if TYPE_CHECKING:
+    from discover_rl.tuning import Plan
+    from discover_rl.tuning.trials import Tuning
+
+SHOWN = 10
+"""The number of trials in the table; trials.csv has all."""
+MEASURED = 10
+"""The number of seeds in the command that trains the best parameters."""
+
+
+def tune(
+    task: Task,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range",
+            metavar="NAME=RANGE",
+            help="A tuned setting: strategy.lam=0:1, actor_lr=1e-5:1e-2:log, "
+            "batch_size=64,128,256; `discover list ALGORITHM` shows the names.",
+        ),
+    ] = None,
+    algorithm: Algorithm = "td3",
+    strategy: Strategy = "discover",
+    steps: Steps = 1_000_000,
+    seeds: Annotated[int, typer.Option(help="Runs of each trial: seeds 1000, 1001, …")] = 1,
+    trials: Annotated[
+        int, typer.Option(help="How many trials; the number may be raised later.")
+    ] = MANY,
+    lanes: Annotated[
+        int | None,
+        typer.Option(help="The largest number of runs side by side.", show_default="8 trials"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seed of Optuna's proposals.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for everything.", show_default="runs/…-tune", callback=a_folder),
+    ] = None,
+    processes: Processes = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting, the same for all trials."),
+    ] = None,
+) -> None:
+    """Choose hyper-parameters with Optuna, or continue a tuning that the same command began.
+
+    A trial's score is the mean of its runs' last evaluations (the last tenth, ten if there are 50
+    or more; the setting score.last), over its seeds. The seeds of `discover train`, 0, 1, …, are
+    not among them: train with these to measure the best parameters.
+    """
+    from discover_rl import tuning
+    from discover_rl.config import Request
+    from discover_rl.envs.versions import completed
+
+    task = completed(task)
+    tuned = dict(name_and_value("--range", text) for text in ranges or [])
+    overrides = dict(name_and_value("--set", text) for text in settings or [])
+    request = Request(task, algorithm, strategy, steps, seeds, overrides)
+    plan = tuning.make_plan(request, tuned, lanes, seed)
+    folder = out if out is not None else tuning.default_folder(request)
+    result = tuning.carry_out(plan, folder, trials, processes=processes)
+    _show(result, plan)
+    if not result.best:
+        raise typer.Exit(FAILED)
+
+
+def _show(result: Tuning, plan: Plan) -> None:
+    """Print the best trials, how many failed, and a command that trains the best parameters."""
+    from rich.table import Table
+
+    from discover_rl.storage import scores
+    from discover_rl.training.observers.terminal import console, say, shown
+
+    table = Table(title=shown(str(result.path)), title_justify="left")
+    for name in ("trial", *plan.ranges, "score", "± sd"):
+        table.add_column(shown(name), justify="right", overflow="fold")
+    for trial in result.ranking[:SHOWN]:
+        values = [shown(_brief(trial.parameters[name])) for name in plan.ranges]
+        spread = f"{trial.deviation:.1f}" if len(trial.scores) > 1 else "–"
+        table.add_row(str(trial.number), *values, f"{trial.score:.1f}", spread)
+    console.print(table)
+    failed = [trial for trial in result.trials if trial.failure]
+    if failed:
+        many, first = f"{len(failed)} of {len(result.trials)} trials failed", failed[0]
+        say(f"{many}, the first of them trial {first.number}: {first.failure}")
+    say(f"All {len(result.trials)} trials: {result.path / 'trials.csv'}")
+    if result.best:
+        counted = scores.planned(plan.runs(0, result.best)[0])
+        say(f"A score is of each run the {scores.in_words(counted)}.")
+        say(f"To train with the best parameters, on other seeds:\n  {_command(result, plan)}")
+
+
+def _brief(value: object) -> str:
+    """A value as a table shows it."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _command(result: Tuning, plan: Plan) -> str:
+    """The command that trains the best parameters."""
+    request = plan.request
+    options = {name: getattr(request, name) for name in ("algorithm", "strategy", "steps")}
+    options |= {"seeds": MEASURED, "out": f"{result.path}-best"}
+    words = ["discover", "train", request.task]
+    for name, value in options.items():
+        words += [f"--{name}", str(value)]
+    for name, value in {**request.settings, **result.best}.items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join(words)

@@ -1,0 +1,38 @@
+"""What a run is, and how a request becomes runs.
+
+`settings` has the settings that every algorithm and strategy shares, `run` the run itself,
+`resolve` how defaults, presets and the user's settings come together. `presets/` has the settings
+per task, each with its source. Nothing here asks the machine: the same request gives the same runs
+everywhere.
+"""
+
+from discover_rl.config.resolve import (
+    Request,
+    check_seeds,
+    check_steps,
+    pairs,
+    preset,
+    preset_values,
+    resolve,
+)
+from discover_rl.config.run import Run, cohorts
+from discover_rl.config.settings import SHARED, Compute, Eval, Score, current_names
+from discover_rl.envs.settings import Env
+
+__all__ = [
+    "SHARED",
+    "Compute",
+    "Env",
+    "Eval",
+    "Request",
+    "Run",
+    "Score",
+    "check_seeds",
+    "check_steps",
+    "cohorts",
+    "current_names",
+    "pairs",
+    "preset",
+    "preset_values",
+    "resolve",
+]

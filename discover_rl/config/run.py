@@ -1,0 +1,84 @@
+"""A run, and which runs can train together."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discover_rl.config.settings import Compute, Eval, Score
+from discover_rl.core.hyperparameters import LANE_VALUES
+from discover_rl.core.schedules import Amplitude
+from discover_rl.envs.settings import Env, Making
+
+
+@dataclass(frozen=True)
+class Run:
+    """Task × algorithm × strategy × hyper-parameters × seed: the unit of result."""
+
+    task: str
+    algorithm: str
+    strategy: str
+    steps: int
+    seed: int
+    hyper: Any
+    """The algorithm's hyper-parameters."""
+    strategy_hyper: Any
+    """The strategy's hyper-parameters."""
+    eval: Eval
+    env: Env
+    compute: Compute
+    name: str
+    """Its folder, below the output folder."""
+    score: Score = dataclasses.field(default_factory=Score)
+    """How it is scored; not part of what it is."""
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether its algorithm learns from rollouts of its present policy."""
+        return self.hyper.on_policy
+
+    def to_json(self) -> dict[str, Any]:
+        """The run with all its settings but how it is scored, as line 1 of its record has it."""
+        groups = (
+            ("", self.hyper),
+            ("strategy.", self.strategy_hyper),
+            ("eval.", self.eval),
+            ("env.", self.env),
+            ("compute.", self.compute),
+        )
+        settings = {
+            prefix + field.name: _plain(getattr(group, field.name))
+            for prefix, group in groups
+            for field in dataclasses.fields(group)
+            if group is not self.env or field.name not in Making._fields
+        }
+        settings |= self.env.making.to_json()
+        named = {name: getattr(self, name) for name in ("task", "algorithm", "strategy")}
+        return named | {"steps": self.steps, "seed": self.seed, "settings": settings}
+
+
+def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
+    """Group runs that share everything static: each group can train as lanes of one program."""
+    groups: dict[Any, list[Run]] = {}
+    for run in runs:
+        static = [_statics(group) for group in (run.hyper, run.strategy_hyper)]
+        named = run.task, run.algorithm, run.strategy, run.steps
+        key = (*named, run.eval, run.env, run.compute, *static)
+        groups.setdefault(key, []).append(run)
+    return list(groups.values())
+
+
+def _plain(value: Any) -> Any:
+    """A setting's value as JSON has it."""
+    if isinstance(value, Amplitude):
+        return value.to_json()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _statics(hyper: Any) -> tuple[Any, ...]:
+    kinds = typing.get_type_hints(type(hyper))
+    names = [field.name for field in dataclasses.fields(hyper)]
+    return tuple(getattr(hyper, name) for name in names if kinds[name] not in LANE_VALUES)

@@ -1,0 +1,76 @@
+"""Settings that every algorithm and strategy shares: of evaluation, environments and computing.
+
+A setting has one name everywhere – command line, Python, files. An algorithm's has no prefix
+(`gamma`), a strategy's has one (`strategy.lam`), and so have those below (`eval.every`).
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from discover_rl.core.hyperparameters import setting
+from discover_rl.envs.settings import Env
+
+RENAMED = {"env.engine": "env.backend"}
+"""Settings that had another name once: old → new. The old ones are still accepted."""
+
+
+@dataclass(frozen=True)
+class Eval:
+    """How runs are evaluated."""
+
+    every: int = setting(
+        0, "Steps between evaluations; 0: 100 in a run, 1,000 apart or more.", low=0
+    )
+    episodes: int = setting(10, "Episodes in an evaluation.", low=1)
+    max_steps: int = setting(
+        10_000, "Where an episode is cut, for tasks without a time limit of their own.", low=1
+    )
+
+
+@dataclass(frozen=True)
+class Compute:
+    """How runs are computed, and what is kept of them."""
+
+    precision: str = setting(
+        "float32",
+        "Of matrix products on a GPU; tf32 is faster and rounds their factors to 10 bits.",
+        choices=("float32", "tf32"),
+    )
+    keep_replay: bool = setting(
+        False, "Keep the replay of a finished run in its folder, for `discover visitation`."
+    )
+
+
+@dataclass(frozen=True)
+class Score:
+    """Which evaluations a run is scored by. That makes no other run: it may be changed later."""
+
+    last: int = setting(
+        0,
+        "Evaluations whose mean is a run's score; 0: the last tenth, ten if there are 50 or more.",
+        low=0,
+    )
+
+
+SHARED: dict[str, type] = {"eval.": Eval, "env.": Env, "compute.": Compute, "score.": Score}
+"""The classes of these settings, by their prefix."""
+
+
+def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings with the names they have now.
+
+    >>> current_names({"env.engine": "envpool", "gamma": 0.98})
+    {'env.backend': 'envpool', 'gamma': 0.98}
+    """
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+
+@functools.cache
+def note_old_name(name: str) -> None:
+    """Say, once in a process, that a setting has another name now."""
+    print(f"Note: the setting {name} is called {RENAMED[name]} now.", file=sys.stderr)

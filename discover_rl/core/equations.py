@@ -1,0 +1,125 @@
+"""The equations that algorithms and strategies share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from discover_rl.core import networks
+from discover_rl.core.types import Array, Optimiser
+
+
+def td_target(reward: Array, terminated: Array, next_value: Array, gamma: Any) -> Array:
+    """y = r + γ (1 − d) V(s′), where d is termination alone: after a truncation V(s′) counts.
+
+    All are (n,). The result is (n,).
+    """
+    return reward + gamma * (1.0 - terminated) * next_value
+
+
+def polyak(online: Any, target: Any, tau: Any) -> Any:
+    """θ′ ← τ θ + (1 − τ) θ′, for whole pytrees."""
+    return jax.tree.map(lambda new, old: tau * new + (1.0 - tau) * old, online, target)
+
+
+def squash(mean: Array, std: Array, noise: Array) -> tuple[Array, Array]:
+    """Sample a tanh-squashed Gaussian.
+
+    a = tanh(u), u = mean + std · noise, for noise ~ N(0, I), and
+    log π(a) = Σ [log N(u; mean, std) − log(1 − tanh² u)]. The last term is written as
+    2 (log 2 − u − softplus(−2u)), which is exact where 1 − tanh² u has long been rounded to 0.
+
+    Args:
+        mean, std, noise: (n, action).
+
+    Returns:
+        The actions (n, action) and their log-probabilities (n,).
+    """
+    raw = mean + std * noise
+    density = -0.5 * noise**2 - jnp.log(std) - 0.5 * math.log(2 * math.pi)
+    stretch = 2.0 * (math.log(2.0) - raw - jax.nn.softplus(-2.0 * raw))
+    return jnp.tanh(raw), (density - stretch).sum(axis=-1)
+
+
+def gaussian_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
+    """log N(a; mean, exp(log_std)²), summed over the last axis."""
+    noise = (action - mean) * jnp.exp(-log_std)
+    return (-0.5 * noise**2 - log_std - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
+
+
+def gaussian_entropy(log_std: Array) -> Array:
+    """The entropy of a Gaussian with independent dimensions, summed over the last axis."""
+    return (log_std + 0.5 * jnp.log(2 * jnp.pi * jnp.e)).sum(axis=-1)
+
+
+def advantages(
+    reward: Array,
+    terminated: Array,
+    ended: Array,
+    value: Array,
+    next_value: Array,
+    gamma: Any,
+    gae_lambda: Any,
+) -> Array:
+    """Generalised advantage estimates of a rollout.
+
+    δ = r + γ (1 − d) V(s′) − V(s);  A ← δ + γ λ (1 − e) A of the next step. d is termination, e the
+    end of an episode for whatever reason; `next_value` is of the true next observation, so that a
+    truncation is bootstrapped from where it was cut. λ = 1 gives n-step returns minus V.
+
+    All arrays are (steps, environments), and so is the result.
+    """
+    delta = td_target(reward, terminated, next_value, gamma) - value
+    carry = gamma * gae_lambda * (1.0 - ended)
+
+    def backward(later: Array, here: tuple[Array, Array]) -> tuple[Array, Array]:
+        now = here[0] + here[1] * later
+        return now, now
+
+    return jax.lax.scan(backward, jnp.zeros_like(delta[0]), (delta, carry), reverse=True)[1]
+
+
+def least(q: Array) -> Array:
+    """The least value of an ensemble, (members, n) → (n,), by the member that has it.
+
+    Its gradient is that member's. The gradient of min is 0/0 where a compiler computes the values
+    once more on the way back and rounds otherwise, so that none of them equals the minimum.
+    """
+    return _of_member(q, q.argmin(axis=0))
+
+
+def largest(q: Array) -> Array:
+    """The largest value of an ensemble, (members, n) → (n,), as `least` is the least one."""
+    return _of_member(q, q.argmax(axis=0))
+
+
+def _of_member(q: Array, member: Array) -> Array:
+    return networks.namespace(q).take_along_axis(q, member[None], axis=0)[0]
+
+
+def correlation(x: Array, y: Array) -> Array:
+    """Of two (n,), between −1 and 1; 0 where one of them is constant."""
+    x, y = x - x.mean(), y - y.mean()
+    return (x * y).mean() / jnp.maximum(jnp.sqrt((x**2).mean() * (y**2).mean()), 1e-12)
+
+
+def descend(optimiser: Optimiser, gradients: Any, state: Any, params: Any) -> tuple[Any, Any]:
+    """One step of an optimiser: the new parameters and the optimiser's new state."""
+    updates, state = optimiser.update(gradients, state, params)
+    return optax.apply_updates(params, updates), state
+
+
+def decayed(hyper: Any, progress: Any) -> Any:
+    """The hyper-parameters with the learning rates they have at this point of the run.
+
+    `lr_decay` is the share of every field ending in `_lr` that is gone when `progress`, the share
+    of the run that lies behind, is 1.
+    """
+    left = 1.0 - hyper.lr_decay * progress
+    rates = [field.name for field in dataclasses.fields(hyper) if field.name.endswith("_lr")]
+    return dataclasses.replace(hyper, **{name: left * getattr(hyper, name) for name in rates})

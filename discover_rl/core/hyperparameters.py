@@ -1,0 +1,238 @@
+"""Hyper-parameters: frozen dataclasses with a sentence and a range for every field.
+
+A class made by `@hyper` is also a JAX pytree whose leaves are its floats. So lanes of one cohort
+may differ in every float. Everything else – sizes, periods, switches – is static: part of the
+compiled program.
+
+    @hyper
+    class Hyper:
+        sigma: float = setting(0.1, "Standard deviation of the noise.", low=0)
+        layers: int = setting(2, "Hidden layers.", low=1, high=8)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, dataclass_transform
+
+from discover_rl.core.schedules import Amplitude
+from discover_rl.core.types import UserError
+
+LANE_VALUES = (float, Amplitude)
+"""Types of fields in which the lanes of one cohort may differ."""
+
+
+def setting(
+    default: Any,
+    sentence: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """Declare a field with its default, a sentence for the help text, and its range.
+
+    Args:
+        default: the value unless a preset or the user says otherwise.
+        sentence: what it means, in one sentence.
+        low: the smallest value allowed.
+        high: the largest value allowed.
+        above: the value must be larger than this.
+        choices: the words allowed, for a field of type str.
+    """
+    meta = {"help": sentence, "low": low, "high": high, "above": above, "choices": choices}
+    return dataclasses.field(default=default, metadata=meta)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(setting,))
+def hyper(cls):
+    """Make a frozen dataclass whose floats are the leaves of a pytree.
+
+    A subclass gives an inherited field another default by plain assignment: `tau = 0.001`. A field
+    of type `Amplitude` may be given a number.
+    """
+    import jax
+
+    _register_amplitude()
+
+    for base in filter(dataclasses.is_dataclass, cls.__bases__):
+        for field in dataclasses.fields(base):
+            default = vars(cls).get(field.name)
+            if default is not None and field.name not in cls.__annotations__:
+                cls.__annotations__[field.name] = field.type
+                again = dataclasses.field(default=default, metadata=field.metadata)
+                setattr(cls, field.name, again)
+
+    def __post_init__(self: Any) -> None:
+        for name in amplitudes:
+            if isinstance(getattr(self, name), int | float):
+                object.__setattr__(self, name, Amplitude.constant(float(getattr(self, name))))
+
+    cls.__post_init__ = __post_init__
+    cls = dataclasses.dataclass(frozen=True)(cls)
+    kinds = typing.get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(cls)]
+    amplitudes = [name for name in names if kinds[name] is Amplitude]
+    lane_values = [name for name in names if kinds[name] in LANE_VALUES]
+    static = [name for name in names if kinds[name] not in LANE_VALUES]
+    return jax.tree_util.register_dataclass(cls, data_fields=lane_values, meta_fields=static)
+
+
+@functools.cache
+def _register_amplitude() -> None:
+    import jax
+
+    fields = ["start", "end", "share"]
+    jax.tree_util.register_dataclass(Amplitude, data_fields=fields, meta_fields=[])
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """' Did you mean x?' with the word most like `word`, or '' where none is like it.
+
+    >>> nearest("gama", ["gamma", "tau"])
+    ' Did you mean gamma?'
+    """
+    lowered = {candidate.lower(): candidate for candidate in words}
+    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
+    return f" Did you mean {lowered[close[0]]}?" if close else ""
+
+
+def build(cls: type, values: Mapping[str, Any], prefix: str = "") -> Any:
+    """Make an instance of `cls` from plain values, each checked and cast to its field's type.
+
+    Args:
+        cls: a class made by `@hyper`, or another dataclass whose fields are `setting`s.
+        values: values by name, as a command line, a file or a caller gives them.
+        prefix: what stands before the names in error messages.
+
+    Raises:
+        UserError: a name is unknown, or a value has the wrong type or is out of range.
+    """
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    kinds = typing.get_type_hints(cls)
+    checked = {}
+    for name, value in values.items():
+        if name not in fields:
+            raise unknown(prefix + name, [prefix + field for field in fields])
+        checked[name] = check(prefix + name, value, kinds[name], fields[name].metadata)
+    return cls(**checked)
+
+
+def unknown(name: str, known: Sequence[str], all_known: Sequence[str] = ()) -> UserError:
+    """The error for a setting that does not exist, with the name that was probably meant.
+
+    Args:
+        name: what was given.
+        known: the names that are possible where it was given.
+        all_known: names that are possible elsewhere.
+    """
+    words = [*known, *all_known]
+    # A prefix that exists is taken as right: only what follows it may be misspelt.
+    prefix, dot, own = name.rpartition(".")
+    tail = next((word for word in words if word.rpartition(".")[2] == name), None)
+    if dot and any(word.startswith(prefix + dot) for word in known):
+        meant = nearest(own, [word.rpartition(".")[2] for word in known])
+        hint = meant.replace("mean ", f"mean {prefix}{dot}")
+    else:
+        hint = f" Did you mean {tail}?" if tail else nearest(name, words)
+    return UserError(f"There is no setting {name}.{hint or f' There {_listing([*known])}.'}")
+
+
+def _listing(names: list[str]) -> str:
+    if not names:
+        return "are none here"
+    return f"is {names[0]}" if len(names) == 1 else f"are {', '.join(names)}"
+
+
+def check(name: str, value: Any, kind: Any, meta: Mapping[str, Any]) -> Any:
+    """Cast `value` to `kind` and check it against the range in `meta`; a UserError if it fails."""
+    cast = _cast(value, kind)
+    if cast is None:
+        raise UserError(f"{name} must be {_KINDS[str(kind)]}, not {value!r}.")
+    numbers = (cast.start, cast.end) if isinstance(cast, Amplitude) else cast
+    for number in numbers if isinstance(numbers, tuple) else (numbers,):
+        low, high, above = meta["low"], meta["high"], meta["above"]
+        fits = isinstance(number, bool | str) or (
+            (low is None or number >= low)
+            and (high is None or number <= high)
+            and (above is None or number > above)
+        )
+        if not fits:
+            raise UserError(f"{name} must be {_range(low, high, above)}, not {value}.")
+    if meta["choices"] and cast not in meta["choices"]:
+        raise UserError(f"{name} must be one of {', '.join(meta['choices'])}, not {value}.")
+    return cast
+
+
+_KINDS = {
+    str(float): "a number",
+    str(Amplitude): "a number, or linear:FROM:TO:SHARE of the run",
+    str(int): "a whole number",
+    str(bool): "true or false",
+    str(str): "a word",
+    str(tuple[int, ...]): "whole numbers with commas between them",
+    str(tuple[str, ...]): "words with commas between them",
+}
+
+
+def _range(low: float | None, high: float | None, above: float | None) -> str:
+    parts = []
+    if above is not None:
+        parts.append(f"above {above:g}")
+    if low is not None:
+        parts.append(f"at least {low:g}")
+    if high is not None:
+        parts.append(f"at most {high:g}")
+    return " and ".join(parts)
+
+
+def _cast(value: Any, kind: Any) -> Any:
+    """The value as a `kind`, or None if it is not one. A command line gives words."""
+    if kind is bool:
+        words = {"true": True, "false": False, "on": True, "off": False, "1": True, "0": False}
+        return value if isinstance(value, bool) else words.get(str(value).lower())
+    if kind is str:
+        return str(value)
+    if kind == tuple[int, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple):
+            parts = (parts,)
+        numbers = tuple(_cast(part, int) for part in parts)
+        return None if None in numbers or not numbers else numbers
+    if kind == tuple[str, ...]:
+        words = value.split(",") if isinstance(value, str) else value
+        valid = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
+        return tuple(word.strip() for word in words if word.strip()) if valid else None
+    if kind is Amplitude:
+        return _amplitude(value)
+    if kind not in (int, float):
+        return value  # whoever declares another type checks it
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    if isinstance(value, bool) or number != number or number in (float("inf"), float("-inf")):
+        return None
+    if kind is int:
+        return int(number) if number == int(number) else None
+    return number
+
+
+def _amplitude(value: Any) -> Amplitude | None:
+    """A number, or a word such as linear:0.6:0.1:0.5."""
+    if isinstance(value, Amplitude):
+        parts: Any = (value.start, value.end, value.share)
+    elif isinstance(value, str) and value.strip().startswith("linear:"):
+        parts = value.strip().split(":")[1:]
+    else:
+        parts = (value, value)
+    numbers = [_cast(part, float) for part in parts]
+    if None in numbers or len(numbers) not in (2, 3):
+        return None
+    amplitude = Amplitude(*numbers)
+    return amplitude if 0 < amplitude.share <= 1 else None

@@ -1,0 +1,198 @@
+"""Multi-layer perceptrons as plain functions over dicts of arrays, for NumPy and JAX alike.
+
+A network is {"layer0": {"weight", "bias"}, …, "head": {"weight", "bias"}}. A policy that
+standardises its observations also has "input", their {"mean", "deviation"}. Leading axes of the
+weights are an ensemble – twin critics, or the lanes of a cohort – and broadcast against the input:
+inputs (…, n, i), weights (…, i, o), biases (…, o), outputs (…, n, o).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from discover_rl.core.types import Array, Net, PolicyHead
+
+
+def namespace(x: Array) -> Any:
+    """The array namespace of `x`: numpy on the host, jax.numpy on the device."""
+    return np if isinstance(x, np.ndarray) else x.__array_namespace__()
+
+
+def relu(x: Array) -> Array:
+    """max(x, 0), elementwise."""
+    # where, not maximum: JAX's maximum passes half the gradient at a tie. And what is not below 0
+    # is passed on, so that NaN comes out as NaN, where it is noticed, not as 0.
+    return namespace(x).where(x <= 0, 0, x)
+
+
+def tanh(x: Array) -> Array:
+    """The hyperbolic tangent, elementwise."""
+    return namespace(x).tanh(x)
+
+
+ACTIVATIONS = {"relu": relu, "tanh": tanh}
+"""Nonlinearities of hidden layers, by name."""
+
+
+def init(
+    key: Any,
+    inputs: int,
+    hidden: tuple[int, ...],
+    outputs: int,
+    layer_norm: bool = False,
+    late: int = 0,
+) -> Net:
+    """Make a network whose weights and biases are uniform in ±1/√inputs of their layer.
+
+    Args:
+        key: of the random numbers.
+        inputs: size of the input.
+        hidden: widths of the hidden layers.
+        outputs: size of the output.
+        layer_norm: give hidden layers a "gain" and an "offset" for layer normalisation.
+        late: how many more inputs join at the second hidden layer, or at the only one.
+    """
+    from jax import random  # here, because a saved policy reads this file without JAX
+
+    wide = [inputs, *hidden]
+    wide[_joint(len(hidden))] += late
+    sizes = list(zip(wide, (*hidden, outputs), strict=True))
+    counts = [(fan_in + 1) * fan_out for fan_in, fan_out in sizes]
+    # One draw for the whole network: each call of a generator costs half a second of compiling.
+    draws = random.uniform(key, (sum(counts),), minval=-1.0, maxval=1.0)
+    net: dict[str, Any] = {}
+    for i, (fan_in, fan_out) in enumerate(sizes):
+        start = sum(counts[:i])
+        layer = draws[start : start + counts[i]].reshape(fan_in + 1, fan_out) * fan_in**-0.5
+        name = f"layer{i}" if i < len(hidden) else "head"
+        net[name] = {"weight": layer[1:], "bias": layer[0]}
+        if layer_norm and i < len(hidden):
+            ones = np.ones(fan_out, np.float32)
+            net[name] |= {"gain": ones, "offset": 0 * ones}
+    return net
+
+
+def orthogonal(
+    key: Any, inputs: int, hidden: tuple[int, ...], outputs: int, layer_norm: bool = False
+) -> Net:
+    """Make a network with orthogonal weights, scaled by √2 except in the head, and zero biases.
+
+    The arguments are those of `init`.
+    """
+    import jax  # here, because a saved policy reads this file without JAX
+
+    net: dict[str, Any] = {}
+    sizes = (inputs, *hidden, outputs)
+    for i, own in enumerate(jax.random.split(key, len(hidden) + 1)):
+        name = f"layer{i}" if i < len(hidden) else "head"
+        gain = 2**0.5 if i < len(hidden) else 1.0
+        weight = jax.nn.initializers.orthogonal(gain)(own, (sizes[i], sizes[i + 1]), np.float32)
+        zeros = np.zeros(sizes[i + 1], np.float32)
+        net[name] = {"weight": weight, "bias": zeros}
+        if layer_norm and i < len(hidden):
+            net[name] |= {"gain": zeros + 1, "offset": zeros}
+    return net
+
+
+def noise(key: Any, like: Any) -> Any:
+    """Draw standard normal numbers in the shapes of a pytree's leaves.
+
+    One call of the generator for all of them, because each call takes long to compile.
+    """
+    import jax  # here, because a saved policy reads this file without JAX
+
+    leaves, tree = jax.tree.flatten(like)
+    ends = [0, *itertools.accumulate(leaf.size for leaf in leaves)]
+    numbers = jax.random.normal(key, (ends[-1],))
+    parts = zip(leaves, ends, ends[1:], strict=False)
+    return tree.unflatten([numbers[i:j].reshape(leaf.shape) for leaf, i, j in parts])
+
+
+def moved(net: Net, by: Net) -> Net:
+    """Copy a network, adding `by` to the weights and biases of the layers that `by` has."""
+    layers = {
+        name: {**net[name], **{part: net[name][part] + step for part, step in parts.items()}}
+        for name, parts in by.items()
+    }
+    return {**net, **layers}
+
+
+def features(net: Net, x: Array, activation: str = "relu", late: Array | None = None) -> Array:
+    """Apply all layers but the head: (…, n, inputs) → (…, n, inputs of the head)."""
+    if "input" in net:
+        x = standardise(x, net["input"]["mean"], net["input"]["deviation"])
+    joint = -1 if late is None else _joint(sum(name.startswith("layer") for name in net))
+    activate, i = ACTIVATIONS[activation], 0
+    while layer := net.get(f"layer{i}"):
+        if i == joint:
+            assert late is not None
+            xp = namespace(x)
+            x = xp.concat([x, xp.broadcast_to(late, (*x.shape[:-1], late.shape[-1]))], axis=-1)
+        x = _linear(layer, x)
+        if "gain" in layer:
+            x = _normalise(x) * layer["gain"][..., None, :] + layer["offset"][..., None, :]
+        x = activate(x)
+        i += 1
+    return x
+
+
+def apply(net: Net, x: Array, activation: str = "relu", late: Array | None = None) -> Array:
+    """Apply a network.
+
+    Args:
+        net: the parameters.
+        x: (…, n, inputs).
+        activation: a name of `ACTIVATIONS`.
+        late: (…, n, late) inputs that join at the second hidden layer, as in `init`.
+
+    Returns:
+        (…, n, outputs).
+    """
+    return _linear(net["head"], features(net, x, activation, late))
+
+
+def standardise(x: Array, mean: Array, deviation: Array, limit: float = 10.0) -> Array:
+    """(x − mean) / deviation, clipped to ± `limit`; x is (…, n, inputs), the others (…, inputs)."""
+    xp, scaled = namespace(x), (x - mean[..., None, :]) / deviation[..., None, :]
+    return xp.minimum(xp.maximum(scaled, -limit), limit)  # NumPy's clip takes three times as long
+
+
+def _joint(depth: int) -> int:
+    """The hidden layer that late inputs join at. At the head they would enter linearly."""
+    return min(1, depth - 1)
+
+
+def _linear(layer: Any, x: Array) -> Array:
+    return x @ layer["weight"] + layer["bias"][..., None, :]
+
+
+def _normalise(x: Array, epsilon: float = 1e-5) -> Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / namespace(x).sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
+
+
+def with_context(obs: Array, context: Array | None) -> Array:
+    """Append the context, if there is one, to the observation."""
+    return obs if context is None else namespace(obs).concat([obs, context], axis=-1)
+
+
+def mean_action(head: PolicyHead, net: Net, x: Array, shift: Array | None = None) -> Array:
+    """The mean action of an actor's network: (…, n, inputs) → (…, n, action).
+
+    `shift`, (…, n, action), is added before squashing.
+    """
+    outputs = apply(net, x, head.activation)
+    if shift is not None:
+        outputs = outputs + shift
+    return tanh(outputs) if head.squash else outputs
+
+
+def q_value(critic: Net, obs: Array, action: Array, activation: str = "relu") -> Array:
+    """Q(s, a) of a critic that takes both at its input, or of an ensemble of such critics.
+
+    (n, observation), (n, action) → (…, n), one row for each critic.
+    """
+    return apply(critic, namespace(obs).concat([obs, action], axis=-1), activation)[..., 0]

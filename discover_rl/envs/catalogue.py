@@ -1,0 +1,100 @@
+"""The tasks that EnvPool has, by the ids that they have here.
+
+A task has the same id whichever backend steps it: Gymnasium's own, `dm_control/NAME-TASK-v0` for
+dm_control's suite, `gymnasium_robotics:ID` for Gymnasium-Robotics, `discover_rl:ID` for the sparse
+tasks of this package. EnvPool has names of its own for some of them.
+
+Nothing here asks EnvPool, which may not be installed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from discover_rl.envs import sparse
+
+MUJOCO = (
+    *("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Swimmer", "Walker2d"),
+    *("Reacher", "InvertedPendulum", "InvertedDoublePendulum", "Pusher"),
+)
+"""Gymnasium's tasks on MuJoCo, without their versions."""
+CLASSIC = ("MountainCarContinuous-v0", "Pendulum-v1")
+"""Gymnasium's classic control tasks with continuous actions."""
+DM_CONTROL, ROBOTICS, OWN = "dm_control/", "gymnasium_robotics:", "discover_rl:"
+"""What the ids of other packages' tasks begin with."""
+SUITE = {
+    "acrobot": "swingup swingup_sparse",
+    "ball_in_cup": "catch",
+    "cartpole": "balance balance_sparse swingup swingup_sparse two_poles three_poles",
+    "cheetah": "run",
+    "dog": "stand walk trot run fetch",
+    "finger": "spin turn_easy turn_hard",
+    "fish": "upright swim",
+    "hopper": "stand hop",
+    "humanoid": "stand walk run run_pure_state",
+    "humanoid_CMU": "stand walk run",
+    "manipulator": "bring_ball bring_peg insert_ball insert_peg",
+    "pendulum": "swingup",
+    "point_mass": "easy hard",
+    "quadruped": "walk run escape fetch",
+    "reacher": "easy hard",
+    "stacker": "stack_2 stack_4",
+    "swimmer": "swimmer6 swimmer15",
+    "walker": "stand walk run",
+}
+"""The tasks of dm_control's suite whose actions have bounds, by their domain."""
+ROBOTIC = re.compile(
+    r"PointMaze_(UMaze|(Open|Medium|Large)(_Diverse_GR?)?)(Dense)?-v3"
+    r"|Fetch(Reach|Push|Slide|PickAndPlace)(Dense)?-v4"
+    r"|AdroitHand(Door|Hammer|Pen|Relocate)(Sparse)?-v1"
+)
+"""Ids of Gymnasium-Robotics that EnvPool has too."""
+
+
+class PoolTask(NamedTuple):
+    """A task of EnvPool's."""
+
+    id: str  # EnvPool's
+    arguments: Mapping[str, Any] = {}  # for `envpool.make`
+    goal: sparse.Goal | None = None  # what the reward is in place of the task's own
+
+
+def pool_task(task: str) -> PoolTask | None:
+    """EnvPool's task of an id; None if it has none that is the same.
+
+    >>> pool_task("dm_control/cartpole-swingup_sparse-v0").id
+    'CartpoleSwingupSparse-v1'
+    """
+    if goal := sparse.GOALS.get(task.removeprefix(OWN)) if task.startswith(OWN) else None:
+        return PoolTask(goal.original, sparse.ARGUMENTS, goal)
+    if task in CLASSIC or (task.endswith("-v5") and task.removesuffix("-v5") in MUJOCO):
+        return PoolTask(task)
+    if task.startswith(ROBOTICS) and ROBOTIC.fullmatch(task.removeprefix(ROBOTICS)):
+        return PoolTask(task.removeprefix(ROBOTICS))
+    return PoolTask(_SUITE_NAMES[task]) if task in _SUITE_NAMES else None
+
+
+def id_here(name: str) -> str:
+    """The id that a task of EnvPool's or of Gymnasium-Robotics' has here; '' if there is none.
+
+    >>> id_here("PointMaze_UMaze-v3"), id_here("HopperHop-v1")
+    ('gymnasium_robotics:PointMaze_UMaze-v3', 'dm_control/hopper-hop-v0')
+    """
+    if re.match(r"(PointMaze|AntMaze)_|Fetch[A-Z]|AdroitHand|Hand(Reach|Manipul)|FrankaKit", name):
+        return ROBOTICS + name
+    if name in sparse.GOALS:
+        return OWN + name
+    return next((ours for ours, theirs in _SUITE_NAMES.items() if theirs == name), "")
+
+
+def _camel(words: str) -> str:
+    return "".join(word[:1].upper() + word[1:] for word in re.split("[-_]", words))
+
+
+_SUITE_NAMES = {
+    f"{DM_CONTROL}{domain}-{task}-v0": f"{_camel(domain)}{_camel(task)}-v1"
+    for domain, listed in SUITE.items()
+    for task in listed.split()
+}

@@ -1,0 +1,324 @@
+"""Tasks: environments by their id, and which backend steps them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from discover_rl.core.hyperparameters import nearest
+from discover_rl.core.types import Spec, UserError
+from discover_rl.envs import modules, sparse
+from discover_rl.envs.answers import WrongAnswer
+from discover_rl.envs.catalogue import DM_CONTROL, MUJOCO, OWN, id_here, pool_task
+from discover_rl.envs.rewards import ActionRepeat, DelayedReward
+from discover_rl.envs.settings import PLAIN, Making, thawed
+from discover_rl.system import hardware
+
+EXTRAS = {
+    **dict.fromkeys(("shimmy", "dm_control", "dm_env"), "dm_control"),
+    "gymnasium_robotics": "robotics",
+}
+"""Modules that tasks need, and the extra of this package that brings each."""
+
+
+class Unmakeable(UserError):
+    """A task that exists, but cannot be made on this machine."""
+
+
+def make(
+    task: str, reward_delay: int = 1, filmed: bool = False, making: Making = PLAIN
+) -> gymnasium.Env:
+    """Make the environment of a task.
+
+    Args:
+        task: a Gymnasium id, or module:id.
+        reward_delay: steps over which rewards are summed before they are paid.
+        filmed: whether pictures of it are wanted.
+        making: how it is made.
+
+    Raises:
+        UserError: there is no such task, or it cannot be trained on.
+    """
+    rendering: dict[str, Any] = {"render_mode": "rgb_array"} if filmed else {}
+    given = {name: thawed(value) for name, value in making.kwargs}
+    try:
+        own = modules.findable() if ":" in task else contextlib.nullcontext()
+        with warnings.catch_warnings(), own:
+            warnings.simplefilter("ignore")
+            _register(task)
+            env = gymnasium.make(task, **{"disable_env_checker": True, **given, **rendering})
+    except Exception as error:
+        raise _cannot_make(task, error, filmed, given) from error
+    for wrapper in making.wrappers:
+        env = _wrapped(env, task, wrapper)
+    _check_spaces(env, task)
+    if making.action_repeat > 1:
+        env = ActionRepeat(env, making.action_repeat)
+    return env if reward_delay == 1 else DelayedReward(env, reward_delay)
+
+
+def _register(task: str) -> None:
+    """Import what registers a task, where Gymnasium does not know by itself."""
+    if task.startswith(DM_CONTROL):
+        from shimmy.registration import (  # pyright: ignore[reportMissingImports]
+            register_gymnasium_envs,
+        )
+
+        if not any(name.startswith(DM_CONTROL) for name in gymnasium.registry):
+            register_gymnasium_envs()
+    elif task.startswith(OWN):
+        sparse.register()
+
+
+def _cannot_make(task: str, error: Exception, filmed: bool, given: dict[str, Any]) -> UserError:
+    """The error for a task that Gymnasium could not make, given what it raised."""
+    module, colon, name = task.rpartition(":")
+    reason = describe(error)
+    if isinstance(error, ModuleNotFoundError):
+        cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
+        if extra := EXTRAS.get((cause.name or "").split(".")[0]):
+            return Unmakeable(f"{task} needs a package: pip install 'discover_rl[{extra}]'.")
+        return Unmakeable(f"{task} needs a module that is not installed: {cause.name}.")
+    if isinstance(error, gymnasium.error.Error | ImportError | ValueError):
+        reason = " ".join(str(error).split())
+        if successor := _successor(name):
+            return UserError(
+                f"{task} no longer exists; use {successor} instead, whose returns are not the same "
+                "one to one."
+            )
+        if name not in gymnasium.registry:
+            if not module and (ours := id_here(name)):
+                return UserError(f"There is no task {task}. Did you mean {ours}?")
+            hint = nearest(name, gymnasium.registry).replace("mean ", f"mean {module}{colon}")
+            return UserError(f"There is no task {task}.{hint or f' {reason}'}")
+    if filmed:
+        return cannot_render(task, error)
+    unexpected = [key for key in given if f"'{key}'" in str(error)]
+    if isinstance(error, TypeError) and unexpected:
+        return UserError(f"{task} takes no argument {unexpected[0]}, or not that value of it.")
+    return Unmakeable(f"{task} cannot be made: {reason}.")
+
+
+def wrapper_function(wrapper: str) -> Callable[[gymnasium.Env], Any]:
+    """Import the wrapper that is named as module:function."""
+    module, colon, name = wrapper.rpartition(":")
+    if not colon or not module or not name:
+        raise UserError(f"env.wrappers takes module:function, not {wrapper!r}.")
+    try:
+        with modules.findable():
+            function: Any = importlib.import_module(module)
+        for part in name.split("."):
+            function = getattr(function, part)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"The wrapper {wrapper} cannot be imported: {describe(error)}.") from error
+    return function
+
+
+def _wrapped(env: gymnasium.Env, task: str, wrapper: str) -> gymnasium.Env:
+    """The environment in a wrapper, which is named as module:function."""
+    function = wrapper_function(wrapper)
+    try:
+        wrapped = function(env)
+    except Exception as error:
+        raise UserError(f"The wrapper {wrapper} failed on {task}: {describe(error)}.") from error
+    if not isinstance(wrapped, gymnasium.Env):
+        kind = type(wrapped).__name__
+        raise UserError(f"The wrapper {wrapper} must return an environment, not {kind}.")
+    return wrapped
+
+
+def _check_spaces(env: gymnasium.Env, task: str) -> None:
+    """A UserError if nothing can be trained on these spaces."""
+    acted = env.action_space
+    if not isinstance(acted, spaces.Box) or acted.dtype.kind != "f":
+        raise UserError(f"{task} has {_kind(acted)} actions; a Box of continuous ones is needed.")
+    low, high = acted.low.astype(float), acted.high.astype(float)
+    if not low.size:
+        raise UserError(f"{task} has actions of no dimension; at least one is needed.")
+    if not np.isfinite([low, high]).all():
+        raise UserError(f"{task} has actions without bounds; every dimension needs low < high.")
+    if (low >= high).any():
+        raise UserError(f"{task} has an action that cannot vary; every dimension needs low < high.")
+    if not Spec((), acted.shape, tuple(low.ravel()), tuple(high.ravel())).fits_single_precision:
+        raise UserError(f"{task} has action bounds that single precision cannot tell apart.")
+    if unfit := next((part for part in _parts(env.observation_space) if not _fits(part)), None):
+        whole = "" if unfit is env.observation_space else f"{_kind(env.observation_space)} of "
+        raise UserError(
+            f"{task} has {whole}{_kind(unfit)} observations; a Box is needed, or a Dict or Tuple "
+            "of Boxes (gymnasium.wrappers.FlattenObservation makes one)."
+        )
+    if not size_of(env.observation_space):
+        raise UserError(f"{task} has observations of no number; at least one is needed.")
+
+
+def _parts(space: gymnasium.Space) -> list[gymnasium.Space]:
+    """The spaces that a space is made of, in the order of `observations.flatten`."""
+    if isinstance(space, spaces.Dict):
+        inner = [space[key] for key in sorted(space.spaces)]
+    elif isinstance(space, spaces.Tuple):
+        inner = list(space.spaces)
+    else:
+        return [space]
+    return [part for one in inner for part in _parts(one)]
+
+
+def _fits(space: gymnasium.Space) -> bool:
+    return isinstance(space, spaces.Box)
+
+
+def size_of(space: gymnasium.Space) -> int:
+    """How many numbers an observation of Boxes has."""
+    return sum(int(np.prod(part.shape or ())) for part in _parts(space))
+
+
+def _successor(name: str) -> str:
+    """The id to use in place of one that Gymnasium no longer makes; '' for all others.
+
+    Gymnasium keeps most of these ids in its registry, only to raise when they are made.
+    """
+    kind, _, version = name.rpartition("-v")
+    heirs = dict.fromkeys(MUJOCO, ("v2", "v3"))  # they ran on mujoco-py
+    heirs |= {"LunarLanderContinuous": ("v2",), "BipedalWalker": ("v2",)}
+    if f"v{version}" not in heirs.get(kind, ()):
+        return ""
+    return f"{kind}-v5" if kind in MUJOCO else f"{kind}-v3"
+
+
+def _kind(space: gymnasium.Space) -> str:
+    whole = isinstance(space, gymnasium.spaces.Box)
+    return "whole-number" if whole else type(space).__name__
+
+
+def renewed(env: gymnasium.Env, make_again: Callable[[], gymnasium.Env]) -> gymnasium.Env:
+    """The environment to start an episode in: the same one, or a new one if episodes leave traces.
+
+    Box2D's worlds do: contacts of earlier episodes change the order in which later ones are solved,
+    so neither an evaluation nor a resumed run would come out the same twice.
+    """
+    if not type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d"):
+        return env
+    env.close()
+    return make_again()
+
+
+def spec_of(env: gymnasium.Env) -> Spec:
+    """The spaces of an environment that `make` has accepted."""
+    observed, acted = env.observation_space, env.action_space
+    assert isinstance(acted, spaces.Box)
+    shape = observed.shape if isinstance(observed, spaces.Box) else (size_of(observed),)
+    low, high = acted.low.astype(np.float64).ravel(), acted.high.astype(np.float64).ravel()
+    return Spec(shape, acted.shape, tuple(low.tolist()), tuple(high.tolist()), _limit(env))
+
+
+def _limit(env: gymnasium.Env) -> int | None:
+    """The time limit of episodes, in steps of a run; None if there is none."""
+    limit = getattr(env.spec, "max_episode_steps", None)
+    if limit is None:  # dm_control has limits of its own
+        own = getattr(getattr(env.unwrapped, "_env", None), "_step_limit", None)
+        limit = int(own) if isinstance(own, int | float) and np.isfinite(own) else None
+    repeat = 1
+    while isinstance(env, gymnasium.Wrapper):
+        repeat *= env.times if isinstance(env, ActionRepeat) else 1
+        env = env.env
+    return None if limit is None else -(-limit // repeat)
+
+
+def cannot_render(task: str, error: Exception) -> UserError:
+    """The error for a task that cannot be filmed, given what was raised."""
+    if task.rpartition(":")[2].rpartition("-v")[0] in MUJOCO:
+        return UserError(
+            "MuJoCo cannot render here: no EGL or OSMesa library works (Debian's libegl1 or "
+            f"libosmesa6 brings one; MUJOCO_GL chooses); {describe(error)}."
+        )
+    return UserError(f"{task} cannot be filmed: {describe(error)}.")
+
+
+def raised(error: Exception) -> str:
+    """What is recorded of an environment that raised an error, or whose answer is of no use."""
+    if isinstance(error, WrongAnswer):
+        return str(error)
+    return f"the environment raised {describe(error)}"
+
+
+def describe(error: Exception) -> str:
+    """An error's type and message, in one line."""
+    said = " ".join(str(error).split()).removesuffix(".")
+    return type(error).__name__ + (f": {said}" if said else "")
+
+
+def time_limit(task: str, making: Making = PLAIN) -> int | None:
+    """The time limit of a task's episodes, in steps of a run; None if it has none."""
+    env = make(task, making=making)
+    env.close()
+    return _limit(env)
+
+
+def check(task: str, making: Making = PLAIN) -> Spec:
+    """The spaces of a task, with a note if it observes images; a UserError if it is unfit."""
+    env = make(task, making=making)
+    spec = spec_of(env)
+    env.close()
+    if any(
+        part.dtype == np.uint8 and len(part.shape or ()) > 1
+        for part in _parts(env.observation_space)
+    ):
+        _note_images(task)
+    return spec
+
+
+@functools.cache
+def _note_images(task: str) -> None:
+    print(
+        f"Note: {task} observes images, and the networks here read them as one flat row of "
+        "numbers.",
+        file=sys.stderr,
+    )
+
+
+def in_envpool(task: str) -> bool:
+    """Whether EnvPool has a task."""
+    return pool_task(task) is not None
+
+
+def check_backend(task: str, backend: str, making: Making = PLAIN) -> None:
+    """Raise a UserError if `env.backend=backend` cannot step a task, on any machine."""
+    if backend != "envpool":
+        return
+    if not in_envpool(task):
+        raise UserError(f"env.backend=envpool does not have {task}; it needs gymnasium.")
+    if making.gymnasium_only:
+        raise UserError(f"{making.gymnasium_only} needs env.backend=gymnasium; envpool has none.")
+
+
+def choose_backend(task: str, backend: str, place: str, making: Making = PLAIN) -> str:
+    """The backend that steps a task here: what was asked for or, for "auto", what is faster.
+
+    EnvPool is faster where lanes learn on a GPU and there are cores for their environments and for
+    evaluation. On CPUs each core has a process of its own, and handing an environment to a thread
+    takes about as long as stepping it.
+
+    Args:
+        task: the task's id.
+        backend: "gymnasium", "envpool" or "auto".
+        place: where the lanes learn, "gpu" or "cpu".
+        making: how its environments are made.
+    """
+    check_backend(task, backend, making)
+    installed = importlib.util.find_spec("envpool") is not None
+    if backend == "envpool" and not installed:
+        raise UserError("env.backend=envpool needs a package: pip install 'discover_rl[envpool]'.")
+    if backend == "auto":
+        faster = place == "gpu" and hardware.cores() >= 4
+        possible = installed and in_envpool(task) and not making.gymnasium_only
+        return "envpool" if possible and faster else "gymnasium"
+    return backend

@@ -1,0 +1,28 @@
+"""What lies on disk, and what is read from it.
+
+    <out>/
+      <run>/record.jsonl         the run with all its settings; its evaluations and events (records)
+      <run>/policy.*             the trained policy                                       (policies)
+      <run>/replay.safetensors   with compute.keep_replay: its transitions           (replay_export)
+      <run>/last-good/           of a run that diverged: its part of the last checkpoint before
+      checkpoint-<step>/         all it takes to go on, until the cohort is done       (checkpoints)
+      replay/<run>/              the replay buffers' contents, in segments             (checkpoints)
+      .lock                      one process at a time works in a folder                     (files)
+
+`results` is what a run came to, read from its record. Nothing here is a pickle.
+"""
+
+from discover_rl.storage.policies import Policy, find_policies, load_policy
+from discover_rl.storage.records import Record, Summary, record_path, summary
+from discover_rl.storage.results import Result
+
+__all__ = [
+    "Policy",
+    "Record",
+    "Result",
+    "Summary",
+    "find_policies",
+    "load_policy",
+    "record_path",
+    "summary",
+]

@@ -1,0 +1,134 @@
+"""A trained policy on its own: two files, loaded with NumPy alone.
+
+`policy.safetensors` holds the network's arrays, `policy.json` what they mean. There is no pickle,
+so loading a stranger's policy runs none of their code, and no JAX, so it loads in a moment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from discover_rl.core import networks
+from discover_rl.core.types import Net, PolicyHead, Spec, UserError
+from discover_rl.envs.observations import flatten
+
+ARRAYS, DESCRIPTION = "policy.safetensors", "policy.json"
+"""The files of a policy, in its folder."""
+FORMAT = 1
+"""The version of what is written here; others are refused."""
+
+
+class Policy:
+    """A deterministic policy for tasks with these spaces."""
+
+    def __init__(
+        self, net: Net, spec: Spec, head: PolicyHead, about: Mapping[str, Any] | None = None
+    ):
+        self.net, self.spec, self.head = net, spec, head
+        self._size = spec.observation_size
+        self.about = dict(about or {})
+        """Where it comes from: the run, fully resolved, and the step."""
+
+    def predict(
+        self,
+        obs: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, None]:
+        """The action for one observation, or the actions for a batch of them, in the task's units.
+
+        The signature is that of Stable-Baselines3's models, so that code written for these takes a
+        policy too. One observation may be a dict, as the task has it. `state`, `episode_start` and
+        `deterministic` change nothing: there is no memory and nothing random.
+        """
+        del state, episode_start, deterministic
+        if isinstance(obs, Mapping):
+            obs = flatten(obs)
+        obs = np.asarray(obs, np.float32)
+        shape = self.spec.observation_shape
+        if obs.shape == shape:
+            return self.spec.to_box(self._act(obs.reshape(1, -1))[0]), None
+        if obs.ndim == len(shape) + 1 and obs.shape[1:] == shape:
+            return self.spec.to_box(self._act(obs.reshape(len(obs), self._size))), None
+        raise ValueError(
+            f"expected observations of shape {shape} or (n, *{shape}), got {obs.shape}"
+        )
+
+    def _act(self, obs: np.ndarray) -> np.ndarray:
+        return np.asarray(networks.mean_action(self.head, self.net, obs))
+
+    def to_bytes(self) -> dict[str, bytes]:
+        """The contents of the policy's files, by their names."""
+        description = {
+            "format": FORMAT,
+            "observation_shape": self.spec.observation_shape,
+            "action_shape": self.spec.action_shape,
+            "low": self.spec.low,
+            "high": self.spec.high,
+            **self.head._asdict(),
+            "about": self.about,
+        }
+        arrays = {
+            f"{layer}.{name}": np.ascontiguousarray(array)
+            for layer, parts in self.net.items()
+            for name, array in parts.items()
+        }
+        return {
+            ARRAYS: save(arrays),
+            DESCRIPTION: json.dumps(description, indent=2).encode() + b"\n",
+        }
+
+
+def find_policies(path: str | Path) -> list[Path]:
+    """The folders at or below `path` that hold a policy."""
+    return sorted(file.parent for file in Path(path).rglob(DESCRIPTION))
+
+
+def load_policy(path: str | Path) -> Policy:
+    """Load the policy in a folder, or the only one below it.
+
+    Raises:
+        UserError: there is none, there are several, or it cannot be read.
+
+    Example:
+        policy = load_policy("runs/hopper/seed-0")
+        action, _ = policy.predict(obs)
+    """
+    found = [Path(path)] if (Path(path) / DESCRIPTION).exists() else find_policies(path)
+    if not found:
+        raise UserError(f"There is no saved policy in {path}.")
+    if len(found) > 1:
+        names = ", ".join(str(folder) for folder in found)
+        raise UserError(f"{path} holds several policies; name one of {names}.")
+    folder = found[0]
+    try:
+        description = json.loads((folder / DESCRIPTION).read_text())
+        arrays = load_file(folder / ARRAYS)
+        if description["format"] != FORMAT:
+            raise UserError(
+                f"{folder} holds a policy of format {description['format']}, and this is {FORMAT}."
+            )
+        spec = Spec(
+            tuple(description["observation_shape"]),
+            tuple(description["action_shape"]),
+            tuple(description["low"]),
+            tuple(description["high"]),
+        )
+        head = PolicyHead(**{name: description[name] for name in PolicyHead._fields})
+        net: dict[str, dict[str, np.ndarray]] = {}
+        for name, array in arrays.items():
+            layer, part = name.split(".")
+            net.setdefault(layer, {})[part] = array
+        policy = Policy(net, spec, head, description["about"])
+        policy.predict(np.zeros(spec.observation_shape, np.float32))  # does it fit together?
+        return policy
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise UserError(f"The policy in {folder} cannot be read: {error}.") from error

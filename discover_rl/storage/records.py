@@ -1,0 +1,155 @@
+"""Records: one file of JSON lines per run, from which everything else is read.
+
+Line 1 is the run with all its settings and the versions of the code; then comes a line per
+evaluation or event. A record is only ever appended to, and synced; a torn last line is dropped when
+it is read. Whether a run is done is read from its record: there is no flag that could be wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from discover_rl.core.types import UserError
+from discover_rl.storage import files
+
+REPLAY_FILE = "replay.safetensors"
+"""In a run's folder, with compute.keep_replay: a `ReplayExport`."""
+FATAL = ("diverged", "crashed")
+"""Events that end a run early; nothing follows them in a record."""
+
+
+class Summary(NamedTuple):
+    """A record's first and last line, which say how far a run is."""
+
+    header: dict[str, Any] | None = None
+    last: dict[str, Any] = {}  # noqa: RUF012
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        """The event that ended the run early, if one did."""
+        return self.last if self.last.get("event") in FATAL else None
+
+    @property
+    def reason(self) -> str:
+        """That, in words; '' if nothing did."""
+        if self.failure is None:
+            return ""
+        what = self.failure.get("reason") or f"{self.failure['quantity']} is not finite"
+        return f"{what} (step {self.failure['step']:,})"
+
+    @property
+    def done(self) -> bool:
+        """Whether the last evaluation is at the run's last step."""
+        if self.header is None or "returns" not in self.last:
+            return False
+        return self.last["step"] == self.header["run"]["steps"]
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to do: the run is done, or it failed."""
+        return self.done or self.failure is not None
+
+
+def record_path(out: Path, name: str) -> Path:
+    """Where the record of the run with this name is."""
+    return out / name / "record.jsonl"
+
+
+def summary(path: Path) -> Summary:
+    """Read the first and last line of a record, and nothing else of it."""
+    try:
+        with path.open("rb") as file:
+            first = file.readline()
+            end, tail = file.seek(0, os.SEEK_END), b""
+            while tail.rstrip(b"\n").count(b"\n") < 2 and len(tail) < end:
+                file.seek(max(0, end - 4 * max(len(tail), 1024)))
+                tail = file.read(end - file.tell())
+        whole = tail[: tail.rfind(b"\n") + 1].splitlines()
+        if not whole:
+            return Summary()
+        header, last = json.loads(first), json.loads(whole[-1])
+        if not isinstance(last, dict) or not isinstance(header, dict) or "run" not in header:
+            raise ValueError("line 1 is not that of a run")
+        return Summary(header, last)
+    except FileNotFoundError:
+        return Summary()
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
+
+
+class Record:
+    """One run's record."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.lines = files.json_lines(path)
+        if self.lines and "run" not in self.lines[0]:
+            raise UserError(f"{path} is damaged (no run in line 1); move it away to start over.")
+
+    @property
+    def header(self) -> dict[str, Any] | None:
+        """Line 1; None if nothing is recorded yet."""
+        return self.lines[0] if self.lines else None
+
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        """The lines of evaluations, in order."""
+        return [line for line in self.lines[1:] if "returns" in line]
+
+    @property
+    def summary(self) -> Summary:
+        """How far the run is."""
+        return Summary(*([self.lines[0], self.lines[-1]] if self.lines else []))
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        """The event that ended the run early, if one did."""
+        return self.summary.failure
+
+    @property
+    def done(self) -> bool:
+        """Whether the last evaluation is at the run's last step."""
+        return self.summary.done
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.summary.over
+
+    @property
+    def task_source(self) -> str:
+        """The hash of the task's own code that it was last trained on; '' if there is none."""
+        return next(
+            (line["task_source"] for line in reversed(self.lines) if "task_source" in line), ""
+        )
+
+    def evaluated(self, step: int) -> bool:
+        """Whether there is an evaluation at this step."""
+        return any(line["step"] == step for line in self.evaluations)
+
+    def begin(self, header: Mapping[str, Any]) -> None:
+        """Start over with this header."""
+        self.lines = [dict(header)]
+        self.cut(-1)
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Append a line and make sure that it is on disk."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.write(_encoded(line))
+            file.flush()
+            os.fsync(file.fileno())
+        self.lines.append(dict(line))
+
+    def cut(self, step: int) -> None:
+        """Drop everything after `step`, for a resumed run that is about to make it again."""
+        self.lines = self.lines[:1] + [line for line in self.lines[1:] if line["step"] <= step]
+        files.write(self.path, b"".join(map(_encoded, self.lines)))
+
+
+def _encoded(line: Mapping[str, Any]) -> bytes:
+    return (json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n").encode()

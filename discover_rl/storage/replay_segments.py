@@ -1,0 +1,96 @@
+"""The replay buffers of a checkpoint, in segments: every checkpoint adds what is new.
+
+A segment is a file with consecutive transitions of one lane and the observations they refer to. The
+checkpoint's manifest lists the segments that make up the buffer.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors.numpy
+
+from discover_rl.core.replay_buffer import Replay
+from discover_rl.core.types import UserError
+from discover_rl.storage import files
+
+TRANSITION_FIELDS = ("bare", "executed", "reward", "terminated", "row")
+"""Arrays of a replay buffer with one entry per transition; "rows" has one per observation."""
+
+
+def counters(replay: Replay) -> dict[str, Any]:
+    """What changes of a buffer beside its contents; small enough to be written each time."""
+    return {name: getattr(replay, name) for name in ("head", "inserted", "oldest")}
+
+
+def reached(entry: Mapping[str, Any] | None) -> list[int]:
+    """How many transitions and rows of a lane are on disk already."""
+    return entry["replay"][-1]["to"] if entry and entry["replay"] else [0, 0]
+
+
+def new_contents(replay: Replay, known: np.ndarray) -> list[dict[str, np.ndarray]]:
+    """The transitions and observations of each lane that are not on disk yet, oldest first.
+
+    Args:
+        replay: of all lanes.
+        known: (lanes, 2) how many transitions and observations are on disk already.
+    """
+    now = jax.device_get(counters(replay))
+    capacity, rows = replay.row.shape[1], replay.rows.shape[1]
+    stop = np.stack([now["inserted"], now["head"] + 1], axis=1)
+    start = np.maximum(known, stop - [capacity, rows])
+    # Padded to a power of two, so that few shapes are ever compiled.
+    sizes = [1 << int(size).bit_length() for size in (stop - start).max(axis=0)]
+    taken = jax.device_get(_gather(replay, start, *sizes))
+    fresh = stop - start
+    return [
+        {
+            name: np.ascontiguousarray(leaf[i, : fresh[i, int(name == "rows")]])
+            for name, leaf in taken.items()
+        }
+        for i in range(len(start))
+    ]
+
+
+@functools.partial(jax.jit, static_argnames=("transitions", "rows"))
+def _gather(replay: Replay, start: Any, transitions: int, rows: int) -> dict[str, jax.Array]:
+    """`transitions` entries and `rows` rows of every lane, from `start` (lanes, 2) on."""
+
+    def lane(replay: Replay, start: jax.Array) -> dict[str, jax.Array]:
+        slots = (start[0] + jnp.arange(transitions)) % replay.row.shape[0]
+        bulk = {name: getattr(replay, name)[slots] for name in TRANSITION_FIELDS}
+        return bulk | {"rows": replay.rows[(start[1] + jnp.arange(rows)) % replay.rows.shape[0]]}
+
+    return jax.vmap(lane)(replay, start)
+
+
+def check(path: Path, entry: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """A UserError unless a lane's segments follow one another and hold all of its buffer."""
+    segments, end = entry["replay"], [int(now["inserted"]), int(now["head"]) + 1]
+    follow = all(a["to"] == b["from"] for a, b in itertools.pairwise(segments))
+    whole = segments[-1]["to"] == end if segments else end[0] == 0
+    reach = not segments or segments[0]["from"][0] <= now["oldest"]
+    if not (follow and whole and reach):
+        raise UserError(
+            f"{path} is damaged: a part of the replay of {entry['name']} is missing; move it away "
+            "to start over."
+        )
+
+
+def load(out: Path, entry: Mapping[str, Any], like: Replay) -> dict[str, np.ndarray]:
+    """The parts of a lane's buffer that are kept in segments."""
+    shapes = {name: getattr(like, name) for name in (*TRANSITION_FIELDS, "rows")}
+    bulk = {name: np.zeros(leaf.shape[1:], leaf.dtype) for name, leaf in shapes.items()}
+    for segment in entry["replay"]:
+        part = safetensors.numpy.load(files.read(out / segment["file"], segment["checksum"]))
+        for name, ring in bulk.items():
+            which = int(name == "rows")
+            ring[np.arange(segment["from"][which], segment["to"][which]) % len(ring)] = part[name]
+    return bulk

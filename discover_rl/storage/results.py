@@ -1,0 +1,72 @@
+"""What a run came to, read from its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discover_rl.storage import scores
+from discover_rl.storage.policies import Policy, load_policy
+from discover_rl.storage.records import Record
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run's outcome."""
+
+    path: Path
+    """Its folder: record.jsonl, policy.safetensors, policy.json."""
+    run: dict[str, Any]
+    """The run, fully resolved: task, algorithm, strategy, steps, seed, settings."""
+    steps: list[int]
+    """When it was evaluated."""
+    returns: list[list[float]]
+    """What it scored then, episode by episode."""
+    failure: dict[str, Any] | None = None
+    """What ended it early, if anything did."""
+    reason: str = ""
+    """That, in words."""
+    score_last: int = 0
+    """The setting score.last: how many evaluations its score is the mean of; 0: by the rule."""
+
+    def counted(self, last: int | None = None) -> list[int]:
+        """Indices of the evaluations that its score is the mean of; `storage.scores` has the rule.
+
+        Args:
+            last: how many; None: as its setting score.last says; 0: by the rule.
+        """
+        chosen = self.score_last if last is None else last
+        return scores.counted(self.steps, scores.first_step(self.run), chosen)
+
+    def score(self, last: int | None = None) -> float:
+        """Mean return of the evaluations that count; NaN if there is none.
+
+        Args:
+            last: how many; None: as its setting score.last says; 0: by the rule.
+        """
+        ends = [sum(self.returns[i]) / len(self.returns[i]) for i in self.counted(last)]
+        return sum(ends) / len(ends) if ends else float("nan")
+
+    def policy(self) -> Policy:
+        """Load the trained policy."""
+        return load_policy(self.path)
+
+
+def read(record: Record, last: int | None = None) -> Result:
+    """The result that a record tells of; it must have a header.
+
+    Args:
+        record: of the run.
+        last: the setting score.last, if it is not to be what it was when the run began.
+    """
+    assert record.header is not None
+    return Result(
+        path=record.path.parent,
+        run=record.header["run"],
+        steps=[line["step"] for line in record.evaluations],
+        returns=[line["returns"] for line in record.evaluations],
+        failure=record.failure,
+        reason=record.summary.reason,
+        score_last=record.header.get("score.last", 0) if last is None else last,
+    )

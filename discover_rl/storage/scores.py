@@ -1,0 +1,85 @@
+"""A run's score: the mean return of its last evaluations, and which evaluations these are.
+
+The last ten count, as in the paper, where there are 50 evaluations or more; of fewer, the last
+tenth, but at least one. The setting `score.last` says another number. The evaluation of the
+untrained policy at step 0, and those before learning starts, never count: a short run would be
+scored by what it did not learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from discover_rl.config import Run, current_names
+
+MOST = 10
+"""Evaluations that count in a run that has enough of them."""
+ENOUGH = 50
+"""So many evaluations are enough."""
+
+
+def first_step(run: Mapping[str, Any]) -> int:
+    """The first step at which something has been learned.
+
+    Off-policy, the first one after the warm-up; on-policy, that of the first full rollout.
+
+    Args:
+        run: the run as its record has it; settings that it lacks count as 0.
+
+    >>> first_step({"settings": {"warmup": 1000}}), first_step({"settings": {"horizon": 2048}})
+    (1001, 2048)
+    """
+    settings = current_names(run.get("settings", {}))
+    if "horizon" in settings:
+        return max(1, settings["horizon"] * settings.get("env.count", 1))
+    return settings.get("warmup", 0) + 1
+
+
+def how_many(evaluations: int, last: int = 0) -> int:
+    """How many evaluations at the end of a run count, if so many are after learning starts.
+
+    Args:
+        evaluations: how many the run has, all of them.
+        last: the setting `score.last`; 0: by the rule.
+
+    >>> [how_many(count) for count in (1, 9, 29, 49, 50, 1001)]
+    [1, 1, 2, 4, 10, 10]
+    """
+    return last or (MOST if evaluations >= ENOUGH else max(1, evaluations // 10))
+
+
+def counted(steps: Sequence[int], first: int, last: int = 0) -> list[int]:
+    """Indices of the evaluations that a run's score is the mean of.
+
+    Args:
+        steps: of all evaluations, in order.
+        first: see `first_step`.
+        last: the setting `score.last`; 0: by the rule.
+
+    Returns:
+        At most `how_many`. If the run ends before learning starts, the last evaluation; none, if
+        the only one is at step 0.
+
+    >>> counted([0, 1000, 2000, 3000], first=1001, last=3), counted([0, 500], 1001), counted([0], 1)
+    ([2, 3], [1], [])
+    """
+    after = [i for i, step in enumerate(steps) if step >= max(1, first)]
+    if not after:
+        return [len(steps) - 1] if any(steps) else []
+    return after[-how_many(len(steps), last) :]
+
+
+def planned(run: Run) -> int:
+    """How many evaluations the score of a run will be the mean of, when it is done."""
+    steps = [*range(0, run.steps, run.eval.every), run.steps]
+    return len(counted(steps, first_step(run.to_json()), run.score.last))
+
+
+def in_words(count: int) -> str:
+    """What a score is the mean of.
+
+    >>> in_words(1), in_words(10)
+    ('last evaluation', 'mean of last 10 evaluations')
+    """
+    return "last evaluation" if count == 1 else f"mean of last {count} evaluations"

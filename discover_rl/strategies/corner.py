@@ -1,0 +1,106 @@
+"""A random corner of the action box, held for a stretch: large actions that persist.
+
+    act:     ã = clip(a + λ c + σ ε),  ε ~ N(0, I) anew at every step, but for warm-up
+    c:       for each stretch, with probability `share` a corner, uniform in {−1, 1}^a, else 0
+    stretch: of geometric length with mean `length`: after each step it ends with probability
+             1/length, and the next begins; the first begins with the episode
+
+It learns nothing. What a directed explorer with the same stretches gains over it is owed to the
+direction. Two more controls have one stretch per episode: with `lasts` = "episode", c is drawn for
+each; with "run", the corner is drawn once, when the run starts, and each episode has it with
+probability `share`. Critic targets are the algorithm's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from jax import random
+
+from discover_rl.core import networks
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.schedules import Amplitude
+from discover_rl.core.types import Array, Key, Nudge, Spec
+from discover_rl.strategies.interface import Acting, Blueprint, Strategy, View
+
+
+@hyper
+class Hyper:
+    """Hyper-parameters of held corners."""
+
+    lam: Amplitude = setting(1.0, "λ: how far a corner reaches, in half-ranges.", low=0)
+    sigma: Amplitude = setting(
+        0.3, "σ: standard deviation of the white noise on top, in half-ranges.", low=0
+    )
+    length: float = setting(50.0, "Steps of a stretch, on average.", low=1)
+    share: float = setting(
+        0.5, "Probability that a stretch has a corner; else it has none.", low=0, high=1
+    )
+    lasts: str = setting(
+        "stretch", "How long a corner is held.", choices=("stretch", "episode", "run")
+    )
+
+
+class State(NamedTuple):
+    """What a run has; nothing is learned."""
+
+    hyper: Hyper
+    corner: Any  # (1, action) the run's, () where a corner does not last that long
+
+
+class Noise(NamedTuple):
+    """The random numbers of one step."""
+
+    white: Array  # (1, action) ε
+    following: Any = ()  # (1, action) the corner of the stretch that begins if this one ends
+    ends: Any = ()  # (1, 1) uniform: whether this stretch ends
+    acts: Any = ()  # (1, 1) uniform: whether the next has a corner
+
+
+def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
+    """Held corners of this action box; the memory is c, (1, action)."""
+    del blueprint
+    shape, redraws = (1, spec.action_size), settings.lasts == "stretch"
+
+    def corner(key: Key) -> Array:
+        return random.rademacher(key, shape, float)
+
+    def init(key: Key, hyper: Hyper, view: View) -> State:
+        del view
+        return State(hyper, corner(key) if settings.lasts == "run" else ())
+
+    def begin(state: State, view: View, key: Key) -> Array:
+        del view
+        which, acts = random.split(key)
+        held = state.corner if settings.lasts == "run" else corner(which)
+        return held * (random.uniform(acts, (1, 1)) < state.hyper.share)
+
+    def draw(key: Key) -> Noise:
+        if not redraws:
+            return Noise(random.normal(key, shape))
+        white, which, ends, acts = random.split(key, 4)
+        return Noise(
+            white=random.normal(white, shape),
+            following=corner(which),
+            ends=random.uniform(ends, (1, 1)),
+            acts=random.uniform(acts, (1, 1)),
+        )
+
+    def behave(
+        state: State, memory: Array, view: View, obs: Array, noise: Noise, warmup: Any
+    ) -> tuple[Array, Nudge]:
+        del obs
+        hp, progress = state.hyper, view.progress
+        added = hp.lam.at(progress) * memory + hp.sigma.at(progress) * noise.white
+        if redraws:
+            following = noise.following * (noise.acts < hp.share)
+            ended = noise.ends * hp.length < 1.0
+            memory = networks.namespace(memory).where(ended, following, memory)
+        return memory, Nudge(view.net, shift=added * (1 - warmup))
+
+    def report(state: State, view: View, batch: Any) -> dict[str, Array]:
+        del batch
+        hp, progress = state.hyper, view.progress
+        return {"lam": hp.lam.at(progress), "sigma": hp.sigma.at(progress)}
+
+    return Strategy(init=init, acting=Acting(begin=begin, draw=draw, behave=behave), report=report)

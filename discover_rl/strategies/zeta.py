@@ -1,0 +1,89 @@
+"""Repeated noise: ε is held for n steps, P(n) ∝ n^−μ for n = 1, …, limit.
+
+    act:               if a stretch has ended, draw ε ~ N(0, I) and its length n; else ε as before
+    DDPG and TD3:      ã = clip(π(s) + σ ε), but for warm-up
+    SAC, A2C and PPO:  ε in place of the policy's own standard normal numbers
+
+Lengths of this kind are from εz-greedy (Dabney et al., 2021), which repeats random actions; with a
+limit and normal numbers it is the noise of continuous control. μ = 2 makes short stretches frequent
+and leaves some long ones. At every step ε is standard normal, so densities, entropies and
+temperatures stay the algorithm's own. A stretch ends with its episode.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import random
+
+from discover_rl.core import networks
+from discover_rl.core.hyperparameters import hyper, setting
+from discover_rl.core.schedules import Amplitude
+from discover_rl.core.types import Array, Key, Nudge, Spec
+from discover_rl.strategies.interface import Acting, Blueprint, Strategy, View
+
+
+@hyper
+class Hyper:
+    """Hyper-parameters of repeated noise."""
+
+    mu: float = setting(2.0, "μ: how rare long stretches are; 0: all lengths alike.", low=0)
+    limit: int = setting(16, "Steps for which noise is held at most.", low=1)
+    sigma: Amplitude = setting(
+        0.3, "σ: its size where the policy has no noise of its own, in half-ranges.", low=0
+    )
+
+
+class State(NamedTuple):
+    """What a run has; nothing is learned."""
+
+    hyper: Hyper
+    shorter: Array  # (limit − 1,) the probability that a stretch has 1, 2, … steps at most
+
+
+class Memory(NamedTuple):
+    """Of a running episode."""
+
+    noise: Array  # (1, action) ε
+    left: Array  # (1, 1) steps for which it is held yet
+
+
+def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
+    """Repeated noise for policies of this blueprint; μ and σ come with the state."""
+    lengths = np.arange(1, settings.limit + 1, dtype=np.float32)
+
+    def init(key: Key, hyper: Hyper, view: View) -> State:
+        del key, view
+        weight = lengths ** (-hyper.mu)
+        return State(hyper, (jnp.cumsum(weight) / weight.sum())[:-1])
+
+    def draw(key: Key) -> tuple[Array, Array]:
+        noise, length = random.split(key)
+        return random.normal(noise, (1, spec.action_size)), random.uniform(length, (1, 1))
+
+    def begin(state: State, view: View, key: Key) -> Memory:
+        del state, view, key
+        return Memory(jnp.zeros((1, spec.action_size)), jnp.zeros((1, 1), jnp.int32))
+
+    def behave(
+        state: State, memory: Memory, view: View, obs: Array, noise: Any, warmup: Any
+    ) -> tuple[Memory, Nudge]:
+        del obs
+        xp, (fresh, uniform) = networks.namespace(memory.noise), noise
+        exceeded = uniform > state.shorter[..., None, :]
+        length = 1 + exceeded.sum(axis=-1, keepdims=True).astype(np.int32)
+        ended = memory.left == 0
+        epsilon = xp.where(ended, fresh, memory.noise)
+        memory = Memory(epsilon, xp.where(ended, length, memory.left) - 1)
+        if blueprint.samples:
+            return memory, Nudge(view.net, noise=epsilon)
+        sigma = state.hyper.sigma.at(view.progress)
+        return memory, Nudge(view.net, shift=sigma * epsilon * (1 - warmup))
+
+    def report(state: State, view: View, batch: Any) -> dict[str, Array]:
+        del batch
+        return {} if blueprint.samples else {"sigma": state.hyper.sigma.at(view.progress)}
+
+    return Strategy(init=init, acting=Acting(begin=begin, draw=draw, behave=behave), report=report)

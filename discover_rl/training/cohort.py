@@ -1,0 +1,350 @@
+"""The training loop: environment → agent → evaluate → record, for the lanes of one cohort.
+
+    evaluate at step 0
+    repeat: the agent acts and learns on, for a few steps
+            every eval.every steps: evaluate, append to the records
+            about once a minute, and when asked to stop: write a checkpoint
+
+With EnvPool on a GPU machine, evaluation goes on in a process of its own. Nothing here depends on
+the clock except when a checkpoint is written, and writing one changes nothing. So a run that was
+killed and resumed equals, bit for bit, the one that was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import safetensors.numpy
+
+from discover_rl.agents.build import build_agent
+from discover_rl.agents.interface import Agent, AgentSetup
+from discover_rl.agents.off_policy.agent import OffPolicyAgent
+from discover_rl.config import Run, cohorts
+from discover_rl.core.pytrees import lane_of, stack_floats
+from discover_rl.core.types import Stopped
+from discover_rl.envs.envpool_vector import EnvPoolVector
+from discover_rl.envs.gymnasium_vector import GymnasiumVector
+from discover_rl.envs.tasks import choose_backend
+from discover_rl.envs.vector import Episode, VectorEnv
+from discover_rl.storage import checkpoints, files, replay_export
+from discover_rl.storage.policies import Policy
+from discover_rl.storage.records import REPLAY_FILE, Record
+from discover_rl.system import hardware
+from discover_rl.training import headers, memory
+from discover_rl.training.evaluation import (
+    BackgroundEvaluator,
+    EvaluationSetup,
+    Evaluator,
+    Interrupted,
+    most_steps,
+)
+from discover_rl.training.evaluation_process import EvaluationProcess
+from discover_rl.training.events import (
+    Evaluated,
+    EvaluationTime,
+    Finished,
+    Noted,
+    Started,
+    Stepped,
+)
+from discover_rl.training.observers.base import HeldObserver, Observer
+
+
+class PendingEvaluation(NamedTuple):
+    """An evaluation that was begun and is not recorded yet."""
+
+    step: int
+    lanes: list[int]
+    report: Mapping[str, Any]
+
+
+class Cohort:
+    """Runs that train in lockstep: from a checkpoint, or from their beginning."""
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        records: Mapping[str, Record],
+        out: Path,
+        workdir: Path,
+        observer: Observer,
+        resume: Path | None = None,
+    ):
+        """Make the environments and the agent.
+
+        Args:
+            runs: those to train; they must share everything static.
+            records: of these runs, by their names.
+            out: the folder for records and policies.
+            workdir: the folder for checkpoints.
+            observer: hears of progress.
+            resume: a checkpoint to go on from.
+        """
+        assert len(cohorts(runs)) == 1, "a program is for runs that share everything static"
+        first, seeds = runs[0], [run.seed for run in runs]
+        self.runs, self.out, self.workdir = list(runs), out, workdir
+        self.observer = HeldObserver(observer)
+        self.records = [records[run.name] for run in runs]
+        self.alive = np.ones(len(runs), bool)
+        self.backend = self._backend(resumed=resume is not None)
+        vector = GymnasiumVector if self.backend == "gymnasium" else EnvPoolVector
+        self.vector: VectorEnv = vector(
+            first.task,
+            seeds,
+            reward_delay=first.env.reward_delay,
+            limit_terminates=first.env.limit_terminates,
+            count=first.env.count,
+            making=first.env.making,
+        )
+        memory.check(runs, self.vector.spec)
+        self.evaluator: BackgroundEvaluator = self._make_evaluator(seeds)
+        self._pending: PendingEvaluation | None = None
+        self.agent: Agent = build_agent(
+            AgentSetup(
+                spec=self.vector.spec,
+                algorithm=first.algorithm,
+                hyper=first.hyper,
+                strategy=first.strategy,
+                strategy_hyper=first.strategy_hyper,
+                steps=first.steps,
+                environments=first.env.count,
+                precision=first.compute.precision,
+            )
+        )
+        begin = (
+            np.asarray(seeds, np.uint32),
+            stack_floats([run.hyper for run in runs]),
+            stack_floats([run.strategy_hyper for run in runs]),
+        )
+        if resume is None:
+            self.step = 0
+            self._start(self.agent.init(*begin))
+        else:
+            self.step = int(checkpoints.manifest(resume)["step"])
+            state, episodes = checkpoints.load(resume, self.agent.like(*begin))
+            self._resume(self.agent.place(state), episodes)
+
+    def _backend(self, resumed: bool) -> str:
+        """What steps the environments: decided here and now, or as it was when they began."""
+        first, asked = self.runs[0], self.runs[0].env.backend
+        if resumed and asked == "auto":
+            headers = [record.header for record in self.records if record.header]
+            asked = headers[0].get("backend", asked) if headers else asked
+        place = hardware.place(first.on_policy)
+        return choose_backend(first.task, asked, place, first.env.making)
+
+    def _make_evaluator(self, seeds: Sequence[int]) -> BackgroundEvaluator:
+        first = self.runs[0]
+        setup = EvaluationSetup(
+            first.task,
+            seeds,
+            first.eval.episodes,
+            first.eval.max_steps,
+            self.backend,
+            making=first.env.making,
+        )
+        # The learning is done on a GPU, and threads that step environments are mostly idle: then
+        # there is room for evaluation beside training.
+        if self.backend == "envpool" and hardware.accelerated():
+            steps = most_steps(first, self.vector.spec.time_limit)
+            return EvaluationProcess(steps / (steps + first.eval.every), setup)
+        return Evaluator(setup)
+
+    def _start(self, state: Any) -> None:
+        task_source = headers.task_source(self.runs[0])
+        for run, record in zip(self.runs, self.records, strict=True):
+            record.begin(headers.header(run, self.backend, task_source))
+        envs = len(self.vector.obs)
+        for env in range(envs):
+            self.vector.begin(env)
+        self.state = self._entered(state, np.ones(envs, bool))
+
+    def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
+        fresh = np.zeros(len(self.vector.obs), bool)
+        for lane, (running, record) in enumerate(zip(episodes, self.records, strict=True)):
+            if running:
+                record.cut(self.step)
+            # It may have failed by its evaluation, after the checkpoint of the same step.
+            if not running or record.failure:
+                self.alive[lane] = False
+                continue
+            self._note_changed_task(lane)
+            first = lane * self.vector.count
+            for env, episode in enumerate(running, first):
+                fresh[env] = not self.vector.restore(env, episode)
+            lost = {"step": self.step, "event": "episode_lost"}
+            if fresh[first : first + len(running)].any() and lost not in record.lines:
+                sentence = "the environment could not be restored exactly"
+                self._note(lane, "episode_lost", self.step, sentence)
+        self.state = self._entered(state, fresh) if fresh.any() else state
+
+    def _note_changed_task(self, lane: int) -> None:
+        """Note that a run goes on in a task whose code is another one than before."""
+        there, here = self.records[lane].task_source, headers.task_source(self.runs[lane])
+        if there and there != here:
+            sentence = f"goes on though the code of {self.runs[lane].task} has changed"
+            self._note(lane, "task_changed", self.step, sentence, task_source=here)
+
+    def _entered(self, state: Any, fresh: np.ndarray) -> Any:
+        """The state after episodes have begun in the environments that are `fresh`."""
+        obs = self.vector.obs.copy()  # the device may still be reading when a step writes
+        return self.agent.enter(state, obs, fresh, np.int32(self.step))
+
+    def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
+        """Train to the end.
+
+        Args:
+            stopping: asked every few steps; if true, `Stopped` is raised after a checkpoint.
+            checkpoint_seconds: time between checkpoints.
+
+        What the observer raises ends training after a checkpoint, as a stop does, and is raised.
+        """
+        self.observer.on_event(Started(self.runs, self.step))
+        self.observer.release()
+        # What exists by now is here to stay: looking through it for garbage takes time.
+        gc.freeze()
+        steps, every = self.runs[0].steps, self.runs[0].eval.every
+        # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
+        if self.step == 0:
+            self._save()
+        try:
+            if stopping():  # while programs are compiled nobody asks
+                raise Interrupted
+            self.agent.prepare(self.state, self.vector, self.step)
+            self._began, self._evaluating = time.monotonic(), 0.0
+            saved = self._began
+            while self.alive.any():
+                if self.observer.failed():
+                    raise Interrupted
+                if self.step % every == 0 or self.step == steps:
+                    self._evaluate(stopping)
+                if self.step == steps:
+                    self._record_evaluation()
+                    break
+                if stopping():
+                    raise Interrupted
+                until = min(steps, self.step - self.step % every + every)
+                self.state, self.step, diverged = self.agent.advance(
+                    self.state, self.vector, self.alive, self.step, until
+                )
+                if diverged or self.evaluator.ready():
+                    self._record_evaluation()
+                for lane, quantity, step in diverged:
+                    if self.alive[lane]:  # and was not ended by the evaluation just recorded
+                        self._end_lane(lane, quantity, step)
+                self.observer.on_event(Stepped(self.step))
+                if time.monotonic() - saved >= checkpoint_seconds:
+                    self._save()
+                    saved = time.monotonic()
+        except Interrupted:
+            self._save()
+            self.observer.release()
+            raise Stopped(checkpoints.step_of(self.workdir)) from None
+        finally:
+            gc.unfreeze()
+            self.vector.close()
+            self.evaluator.close()
+        failed = [self.runs[i].name for i in np.flatnonzero(~self.alive)]
+        checkpoints.clear(self.workdir, failed, self.out)
+        self.observer.on_event(Finished(self.runs))
+        self.observer.release()
+
+    def _evaluate(self, stopping: Callable[[], bool]) -> None:
+        """Begin to evaluate the lanes whose records do not have this step yet."""
+        self._record_evaluation()
+        missing = [not record.evaluated(self.step) for record in self.records]
+        lanes = np.flatnonzero(self.alive & missing).tolist()
+        if not lanes:
+            return
+        with self._timed():
+            nets = self.agent.nets(self.state)
+            self.evaluator.begin(nets, self.agent.head, self.alive.copy(), stopping)
+            # Before the first step there is nothing to report on.
+            report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
+            self._pending = PendingEvaluation(self.step, lanes, jax.device_get(report))
+        if self.step == self.runs[0].steps:
+            # Before the last line of the record, which says that the run is done.
+            self._save_policies(nets)
+            if self.runs[0].compute.keep_replay:
+                self._save_replays()
+        if self.evaluator.ready():
+            self._record_evaluation()
+
+    def _record_evaluation(self) -> None:
+        """Record the evaluation that was begun last, once it is there.
+
+        That comes before anything else is recorded and before a checkpoint, so records and
+        checkpoints are the same as if nothing had been done meanwhile.
+        """
+        if self._pending is None:
+            return
+        (step, lanes, report), self._pending = self._pending, None
+        with self._timed():
+            scores = self.evaluator.scores()
+        for lane in lanes:
+            returns = scores.returns[lane].tolist()
+            if not np.isfinite(returns).all():
+                self._end_lane(lane, "evaluation", step)
+                continue
+            line: dict[str, Any] = {"step": step, "returns": returns}
+            line["lengths"] = scores.lengths[lane].tolist()
+            own = {name: _json_number(values[lane]) for name, values in report.items()}
+            self.records[lane].append(line | ({"report": own} if own else {}))
+            self.observer.on_event(Evaluated(self.runs[lane], step, returns, own))
+        share = self._evaluating / (time.monotonic() - self._began)
+        self.observer.on_event(EvaluationTime(step, share))
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Count the time for which training waits for evaluation."""
+        before = time.monotonic()
+        yield
+        self._evaluating += time.monotonic() - before
+
+    def _end_lane(self, lane: int, quantity: str, step: int) -> None:
+        """Stop a lane that has failed; leave the others and the last checkpoint alone."""
+        self.alive[lane] = False
+        if crash := (self.evaluator if quantity == "evaluation" else self.vector).crash(lane):
+            self._note(lane, "crashed", step, crash, reason=crash)
+        else:
+            self._note(lane, "diverged", step, f"{quantity} is not finite", quantity=quantity)
+
+    def _note(self, lane: int, event: str, step: int, sentence: str, **details: str) -> None:
+        self.records[lane].append({"step": step, "event": event, **details})
+        self.observer.on_event(Noted(self.runs[lane], step, sentence))
+
+    def _save(self) -> None:
+        self._record_evaluation()
+        episodes = [self.vector.episodes(lane) for lane in range(len(self.runs))]
+        where = self.workdir, self.step, self.runs
+        if checkpoints.save(*where, self.alive, self.state, episodes):
+            self._save_policies(self.agent.nets(self.state))
+
+    def _save_policies(self, nets: Any) -> None:
+        for lane in np.flatnonzero(self.alive).tolist():
+            run = self.runs[lane]
+            about = run.to_json() | {"step": self.step}
+            if run.env.backend == "auto":
+                about["backend"] = self.backend
+            policy = Policy(lane_of(nets, lane), self.vector.spec, self.agent.head, about)
+            for name, content in policy.to_bytes().items():
+                files.write(self.out / run.name / name, content)
+
+    def _save_replays(self) -> None:
+        assert isinstance(self.agent, OffPolicyAgent)
+        for lane in np.flatnonzero(self.alive).tolist():
+            kept = replay_export.collect(self.agent, self.state, lane, self.step)
+            content = safetensors.numpy.save(kept._asdict())
+            files.write(self.out / self.runs[lane].name / REPLAY_FILE, content)
+
+
+def _json_number(value: np.ndarray) -> float | None:
+    """A number for JSON, which has no NaN."""
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,60 @@
+"""Engines: where cohorts are trained. `local` uses processes of this machine, `ray` a cluster.
+
+An engine has one function, `run(jobs, hear, stopping, patience, …)`. It trains the cohorts, as many
+at once as there are places for, passes on the events of each, and returns what became of each:
+None, or why it did not come to its end.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from discover_rl.core.types import UserError
+from discover_rl.system import hardware
+from discover_rl.training.events import Event
+from discover_rl.training.job import CHECKPOINT_SECONDS, Job
+
+Hear = Callable[[int, Event], None]
+"""Is given a job's number and an event; at last `Ended`."""
+Outcome = Exception | None
+
+
+def choose(
+    name: str,
+    address: str | None = None,
+    processes: int = 0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Callable[[Sequence[Job], Hear, Callable[[], bool], float], list[Outcome]]:
+    """The engine of this name.
+
+    Args:
+        name: "local" or "ray".
+        address: of a Ray cluster.
+        processes: how many cohorts are trained at once; 0: as many as are faster.
+        checkpoint_seconds: time between checkpoints.
+    """
+    if name == "ray":
+        from discover_rl.training.engines import ray
+
+        return functools.partial(
+            ray.run, address=address, processes=processes, checkpoint_seconds=checkpoint_seconds
+        )
+    if name != "local":
+        raise UserError(f"There is no engine {name}. There are local and ray.")
+    if address:
+        raise UserError("--address is for --engine ray.")
+    from discover_rl.training.engines import local
+
+    return functools.partial(
+        local.run, places=places(processes), checkpoint_seconds=checkpoint_seconds
+    )
+
+
+def places(processes: int = 0) -> dict[str, int]:
+    """How many cohorts are trained at once on this machine, on the CPU and on the GPU.
+
+    Beside those of a GPU, whose environments take cores too, half of the cores are left to others.
+    """
+    others = hardware.cores() // (2 if hardware.accelerated() else 1)
+    return {"cpu": processes or max(1, others), "gpu": processes or 1}

@@ -1,0 +1,225 @@
+"""Evaluation: episodes without exploration for every lane, batched over lanes and episodes.
+
+The paper's rules: an environment of its own, seeded with the run's seed + 100, so that every
+evaluation of a run starts from the same states; no exploration, no learning. Policies act on the
+host in NumPy, exactly as a saved policy does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from discover_rl.config import Run, current_names
+from discover_rl.core import networks
+from discover_rl.core.types import Net, PolicyHead, UserError
+from discover_rl.envs.envpool_vector import EnvPoolEpisodes
+from discover_rl.envs.gymnasium_vector import GymnasiumEpisodes
+from discover_rl.envs.settings import PLAIN, Making, making_of
+from discover_rl.envs.vector import Episodes, episode_seed
+from discover_rl.storage.policies import Policy
+
+SEED_OFFSET = 100
+"""Evaluation episodes start from the run's seed plus this."""
+MAX_STEPS = 10_000
+"""Where an episode of a saved policy is cut."""
+
+
+class Interrupted(Exception):
+    """Evaluation was asked to stop half-way; it has no result."""
+
+
+class Scores(NamedTuple):
+    """What an evaluation came to."""
+
+    returns: np.ndarray  # (lanes, episodes)
+    lengths: np.ndarray  # (lanes, episodes)
+
+
+class EvaluationSetup(NamedTuple):
+    """All it takes to evaluate the lanes of a cohort."""
+
+    task: str
+    seeds: Sequence[int]  # of the runs, one per lane
+    episodes: int  # of each lane
+    max_steps: int  # where an episode is cut
+    backend: str = "gymnasium"
+    filmed: bool = False
+    making: Making = PLAIN
+
+
+class BackgroundEvaluator(Protocol):
+    """Evaluates while something else may go on."""
+
+    def begin(
+        self, nets: Net, head: PolicyHead, alive: np.ndarray, interrupted: Callable[[], bool], /
+    ) -> None:
+        """Begin to evaluate the living lanes; `nets` has lanes in front."""
+        ...
+
+    def ready(self) -> bool:
+        """Whether the evaluation that was begun last has ended."""
+        ...
+
+    def scores(self) -> Scores:
+        """Its result; waits for it."""
+        ...
+
+    def crash(self, lane: int) -> str:
+        """What the first of a lane's environments raised that did; '' if none did."""
+        ...
+
+    def close(self) -> None:
+        """Close the environments."""
+        ...
+
+
+class Evaluator:
+    """Evaluates in this process."""
+
+    def __init__(self, setup: EvaluationSetup):
+        seeds, count = setup.seeds, setup.episodes
+        self.max_steps, self.shape = setup.max_steps, (len(seeds), count)
+        # The first episode starts from the run's seed + 100 itself, the others from seeds of it.
+        starts = [
+            it
+            for seed in (seed + SEED_OFFSET for seed in seeds)
+            for it in (seed, *(episode_seed(seed, i) for i in range(1, count)))
+        ]
+        self.episodes: Episodes
+        if setup.backend == "gymnasium":
+            self.episodes = GymnasiumEpisodes(setup.task, starts, setup.filmed, setup.making)
+        else:
+            self.episodes = EnvPoolEpisodes(setup.task, starts, setup.making)
+        self.spec = self.episodes.spec
+
+    def __call__(
+        self,
+        nets: Net,
+        head: PolicyHead,
+        alive: np.ndarray,
+        interrupted: Callable[[], bool] = bool,
+    ) -> Scores:
+        """Evaluate every living lane; `nets` has lanes in front."""
+        running = np.flatnonzero(np.repeat(alive, self.shape[1]))
+        return self.play(nets, head, running, interrupted)
+
+    def play(
+        self,
+        nets: Net,
+        head: PolicyHead,
+        running: np.ndarray,
+        interrupted: Callable[[], bool] = bool,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> Scores:
+        """Play some of the episodes, as they go in an evaluation of all.
+
+        Args:
+            nets: the policies, lanes in front.
+            head: how their outputs become actions.
+            running: the episodes' numbers, counted through all lanes.
+            interrupted: asked at every step; if true, `Interrupted` is raised.
+            after_step: called where the episodes start and after every step.
+        """
+        number = self.shape[0] * self.shape[1]
+        obs = np.zeros((number, self.spec.observation_size), np.float32)
+        returns, lengths = np.zeros(number), np.zeros(number, int)
+        if running.size:
+            obs[running] = self.episodes.begin(running)
+            after_step()
+        for _ in range(self.max_steps):
+            if not running.size:
+                break
+            if interrupted():
+                raise Interrupted
+            # Lanes and episodes that have ended go on being computed: a batch of constant shape
+            # gives an episode the same actions whatever the others do.
+            with np.errstate(all="ignore"):  # a dead lane may hold anything
+                by_lane = obs.reshape(*self.shape, -1)
+                actions = np.asarray(networks.mean_action(head, nets, by_lane))
+            boxed = self.spec.to_box(actions.reshape(number, -1)[running])
+            obs[running], rewards, ended = self.episodes.step(running, boxed)
+            returns[running] += rewards
+            lengths[running] += 1
+            after_step()
+            running = running[~ended]
+        return Scores(returns.reshape(self.shape), lengths.reshape(self.shape))
+
+    def begin(
+        self,
+        nets: Net,
+        head: PolicyHead,
+        alive: np.ndarray,
+        interrupted: Callable[[], bool] = bool,
+    ) -> None:
+        """Evaluate now, and keep the result for `scores`."""
+        self._scores = self(nets, head, alive, interrupted)
+
+    def ready(self) -> bool:
+        """True: `begin` has done all of it."""
+        return True
+
+    def scores(self) -> Scores:
+        """The result of the last `begin`."""
+        return self._scores
+
+    def crash(self, lane: int) -> str:
+        """What the first of a lane's environments raised that did; '' if none did."""
+        mine = range(lane * self.shape[1], (lane + 1) * self.shape[1])
+        crashes = self.episodes.crashes
+        return next((crashes[i] for i in mine if i in crashes), "")
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.episodes.close()
+
+
+def most_steps(run: Run, time_limit: int | None) -> float:
+    """Environment steps of one evaluation of a run, if every episode goes on to its limit."""
+    return run.eval.episodes * min(time_limit or math.inf, run.eval.max_steps)
+
+
+def evaluate_policy(policy: Policy, task: str, episodes: int) -> Scores:
+    """Play a saved policy's episodes, from the states that its run's evaluations started from."""
+    backend = backend_of(policy, task)
+    with evaluator_of(policy, task, episodes, backend) as (evaluator, nets):
+        return evaluator(nets, policy.head, np.ones(1, bool))
+
+
+def own_settings(policy: Policy, task: str) -> dict[str, Any]:
+    """The settings of the policy's run; none on another task than its own."""
+    own = policy.about.get("settings", {}) if task == policy.about.get("task") else {}
+    return current_names(own)
+
+
+def backend_of(policy: Policy, task: str) -> str:
+    """The backend that a policy's run was evaluated by; Gymnasium on another task than its own."""
+    used = policy.about.get("backend", own_settings(policy, task).get("env.backend"))
+    return "gymnasium" if used in (None, "auto") or task != policy.about.get("task") else used
+
+
+@contextlib.contextmanager
+def evaluator_of(
+    policy: Policy, task: str, episodes: int, backend: str = "gymnasium", filmed: bool = False
+) -> Iterator[tuple[Evaluator, Net]]:
+    """An evaluator for one policy, and the policy's network as the only lane."""
+    seed = policy.about.get("seed", 0)
+    making = making_of(own_settings(policy, task))
+    setup = EvaluationSetup(task, [seed], episodes, MAX_STEPS, backend, filmed, making)
+    evaluator = Evaluator(setup)
+    try:
+        if evaluator.spec != policy.spec:
+            raise UserError(f"{task} has other spaces than this policy was trained for.")
+        yield (
+            evaluator,
+            {
+                layer: {name: array[None] for name, array in parts.items()}
+                for layer, parts in policy.net.items()
+            },
+        )
+    finally:
+        evaluator.close()

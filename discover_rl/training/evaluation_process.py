@@ -1,0 +1,98 @@
+"""Evaluation in a process of its own, while training goes on in this one."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from discover_rl.core.types import Net, PolicyHead
+from discover_rl.system import hardware
+from discover_rl.training.evaluation import EvaluationSetup, Evaluator, Scores
+
+
+class EvaluationProcess:
+    """An evaluator in another process (`evaluation.BackgroundEvaluator`)."""
+
+    def __init__(self, share: float, setup: EvaluationSetup):
+        """Start the process.
+
+        Args:
+            share: of the cores that it may use; at least a quarter and at most half are taken.
+            setup: what it evaluates.
+        """
+        self._pipe, theirs = multiprocessing.Pipe()
+        # Not by multiprocessing, which would run the user's script once more. In a session of its
+        # own, so that it never hears of Ctrl-C.
+        code, end = f"from {__name__} import serve; serve()", theirs.fileno()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, str(end)],
+            pass_fds=[end],
+            start_new_session=True,
+            # Idle threads of NumPy's would keep cores busy.
+            env=os.environ | hardware.ONE_THREAD_AT_IMPORT,
+        )
+        theirs.close()
+        with self._noticed():
+            self._pipe.send((sys.path, min(max(share, 1 / 4), 1 / 2), setup))
+        self._crashes: list[str] = []
+
+    def begin(
+        self,
+        nets: Net,
+        head: PolicyHead,
+        alive: np.ndarray,
+        interrupted: Callable[[], bool] = bool,
+    ) -> None:
+        """Begin to evaluate the living lanes; it cannot be interrupted."""
+        del interrupted
+        with self._noticed():
+            self._pipe.send((nets, head, alive))
+
+    def ready(self) -> bool:
+        """Whether the evaluation that was begun last has ended."""
+        return self._pipe.poll()
+
+    def scores(self) -> Scores:
+        """Its result; waits for it."""
+        with self._noticed():
+            scores, self._crashes = self._pipe.recv()
+        return scores
+
+    def crash(self, lane: int) -> str:
+        """What the first of a lane's environments raised that did; '' if none did."""
+        return self._crashes[lane] if self._crashes else ""
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+
+    @contextlib.contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """A broken pipe here must not be taken for one of the standard output."""
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            raise ChildProcessError("The process that evaluates is gone.") from error
+
+
+def serve() -> None:
+    """What the process does, until the other end of the pipe is gone."""
+    pipe = Connection(int(sys.argv[1]))
+    sys.path[:], share, setup = pipe.recv()
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[-max(2, round(len(cores) * share)) :])
+    evaluator = Evaluator(setup)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            scores = evaluator(*pipe.recv())
+            pipe.send((scores, [evaluator.crash(lane) for lane in range(len(setup.seeds))]))

@@ -1,0 +1,72 @@
+"""What happens while runs are trained. Observers and boards hear the same events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from discover_rl.config import Run
+
+Report = Mapping[str, float | None]
+"""Diagnostics by name, of the algorithm and of the strategy; None where one is not finite."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """Runs start, or go on, at a step; where they differ, at this step or later."""
+
+    runs: Sequence[Run]
+    step: int
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """Every lane has made this many steps."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A run was evaluated."""
+
+    run: Run
+    step: int
+    returns: Sequence[float]
+    """One per episode."""
+    report: Report
+
+
+@dataclass(frozen=True)
+class EvaluationTime:
+    """How much of the time evaluation has taken, since training started or went on."""
+
+    step: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something out of the ordinary happened to a run."""
+
+    run: Run
+    step: int
+    note: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Runs have come to their end."""
+
+    runs: Sequence[Run]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A cohort is no longer trained."""
+
+    outcome: Exception | None
+    """Why it did not come to its end; None if it did."""
+
+
+Event = Started | Stepped | Evaluated | EvaluationTime | Noted | Finished | Ended

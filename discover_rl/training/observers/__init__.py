@@ -1,0 +1,15 @@
+"""Observers: who hears of training while it goes on.
+
+`base` says what an observer is, `terminal` shows progress, `tensorboard` and `weights_and_biases`
+write curves for these programs.
+"""
+
+from discover_rl.training.observers.base import (
+    FailSafeObservers,
+    Observer,
+    Observers,
+    requested,
+    scalars,
+)
+
+__all__ = ["FailSafeObservers", "Observer", "Observers", "requested", "scalars"]

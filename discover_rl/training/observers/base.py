@@ -1,0 +1,149 @@
+"""What an observer is, and several observers as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from discover_rl.config import Run
+from discover_rl.training.events import (
+    Ended,
+    Evaluated,
+    EvaluationTime,
+    Event,
+    Finished,
+    Noted,
+    Report,
+    Started,
+    Stepped,
+)
+
+
+class Observer:
+    """Hears what happens in training. A subclass overrides what it wants to hear.
+
+    `on_event` hears everything; by default it calls the method for the kind of event.
+    """
+
+    def on_event(self, event: Event) -> None:
+        """Something happened."""
+        match event:
+            case Started(runs, step):
+                self.started(runs, step)
+            case Stepped(step):
+                self.stepped(step)
+            case Evaluated(run, step, returns, report):
+                self.evaluated(run, step, returns, report)
+            case EvaluationTime(step, share):
+                self.evaluation_time(step, share)
+            case Noted(run, step, note):
+                self.noted(run, step, note)
+            case Finished(runs):
+                self.finished(runs)
+            case Ended():
+                pass
+
+    def started(self, runs: Sequence[Run], step: int) -> None:
+        """These runs start, or go on, at this step; where they differ, at this step or later."""
+
+    def stepped(self, step: int) -> None:
+        """Every lane has made this many steps."""
+
+    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
+        """A run was evaluated: a return per episode, and diagnostics by name."""
+
+    def evaluation_time(self, step: int, share: float) -> None:
+        """Up to this step evaluation has taken this share of the time."""
+
+    def noted(self, run: Run, step: int, note: str) -> None:
+        """Something out of the ordinary happened to a run."""
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        """These runs have come to their end."""
+
+
+class Observers(Observer):
+    """Several observers as one: each hears everything, in their order."""
+
+    def __init__(self, observers: Iterable[Observer]):
+        self.observers = tuple(observers)
+
+    def on_event(self, event: Event) -> None:
+        """Pass the event on."""
+        for observer in self.observers:
+            observer.on_event(event)
+
+
+class HeldObserver(Observer):
+    """An observer whose error is kept for a moment at which training can stop.
+
+    After the error, the observer hears nothing more.
+    """
+
+    def __init__(self, observer: Observer):
+        self.observer = observer
+        self.error: Exception | None = None
+
+    def on_event(self, event: Event) -> None:
+        """Pass the event on; keep what is raised."""
+        if self.error is None:
+            try:
+                self.observer.on_event(event)
+            except Exception as error:
+                self.error = error
+
+    def failed(self) -> bool:
+        """Whether the observer has raised an error."""
+        return self.error is not None
+
+    def release(self) -> None:
+        """Raise the error, if there is one."""
+        if self.error is not None:
+            raise self.error
+
+
+class FailSafeObservers(Observer):
+    """Several observers as one; one that raises is reported once and left out from then on.
+
+    What is observed is worth more than the observer.
+    """
+
+    def __init__(self, observers: Iterable[Observer], say: Callable[[str], None]):
+        self.observers, self._say = list(observers), say
+
+    def on_event(self, event: Event) -> None:
+        """Pass the event on."""
+        for observer in [*self.observers]:
+            try:
+                observer.on_event(event)
+            except Exception as error:
+                self.observers.remove(observer)
+                self._say(f"{type(observer).__name__} is left out from here on: {error}")
+
+
+def requested(out: Path, tensorboard: bool = False, wandb: str | None = None) -> list[Observer]:
+    """The observers that command-line options ask for.
+
+    Args:
+        out: the folder of the runs.
+        tensorboard: write files for TensorBoard.
+        wandb: log to this project of Weights & Biases.
+    """
+    found: list[Observer] = []
+    if tensorboard:
+        from discover_rl.training.observers.tensorboard import TensorBoard
+
+        found.append(TensorBoard(out))
+    if wandb is not None:
+        from discover_rl.training.observers.weights_and_biases import WeightsAndBiases
+
+        found.append(WeightsAndBiases(out, wandb))
+    return found
+
+
+def scalars(returns: Sequence[float], report: Report) -> dict[str, float]:
+    """An evaluation as numbers by name, the same for all that draw curves of it."""
+    own = {f"report/{name}": value for name, value in report.items() if value is not None}
+    return {"return/mean": float(np.mean(returns)), "return/sd": float(np.std(returns))} | own

@@ -1,0 +1,86 @@
+"""Curves for TensorBoard, written by tensorboardX."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from discover_rl.config import Run
+from discover_rl.core.types import UserError
+from discover_rl.training.events import Report
+from discover_rl.training.observers.base import Observer, scalars
+
+
+class TensorBoard(Observer):
+    """Writes event files into the folders of the runs in `out`, to be seen while training goes on.
+
+    A run that goes on from a checkpoint makes some evaluations again. So each file says at which
+    step it starts, and TensorBoard drops what earlier files have from there on.
+    """
+
+    def __init__(self, out: str | Path):
+        self.out = Path(out)
+        # Not SummaryWriter, which writes in a thread of its own: numbers would be late, or lost if
+        # the process is killed, and errors of the disk would not be raised.
+        try:
+            self._files = importlib.import_module("tensorboardX.event_file_writer")
+            self._events = importlib.import_module("tensorboardX.proto.event_pb2")
+            self._summaries = importlib.import_module("tensorboardX.summary")
+        except ModuleNotFoundError as error:
+            raise UserError(
+                "TensorBoard needs a package: pip install 'discover_rl[tensorboard]'."
+            ) from error
+        self._writers: dict[str, Any] = {}
+        weakref.finalize(self, _close, self._writers)  # those of runs that did not finish
+
+    def started(self, runs: Sequence[Run], step: int) -> None:
+        """Runs that start, or go on, get new files."""
+        del step
+        self.finished(runs)
+
+    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
+        """Write an evaluation's numbers."""
+        summary = self._summaries.Summary()
+        for name, number in scalars(returns, report).items():
+            summary.value.add(tag=name, simple_value=number)
+        self._write(run, step, summary, start=step)
+
+    def noted(self, run: Run, step: int, note: str) -> None:
+        """Write a note, as text."""
+        # An evaluation at this very step may have been written before.
+        self._write(run, step, self._summaries.text("note", note), start=step + 1)
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        """Close the files of these runs."""
+        for run in runs:
+            if writer := self._writers.pop(run.name, None):
+                writer.close()
+
+    def _write(self, run: Run, step: int, summary: Any, start: int) -> None:
+        """Write a summary, at once. A run's first one opens its file: not every run goes on at the
+        step that `started` is given, but what is heard first is what comes next."""
+        events = [self._events.Event(wall_time=time.time(), step=step, summary=summary)]
+        if run.name not in self._writers:
+            folder = self.out / run.name
+            folder.mkdir(parents=True, exist_ok=True)
+            # TensorBoard reads files in the order of their names.
+            suffix = f".{time.time_ns()}"
+            self._writers[run.name] = self._files.EventsWriter(str(folder / "events"), suffix)
+            log = self._events.SessionLog(status=self._events.SessionLog.START)
+            first = self._events.Event(wall_time=time.time(), step=start, session_log=log)
+            events.insert(0, first)
+        for event in events:
+            self._writers[run.name].write_event(event)
+        self._writers[run.name].flush()
+
+
+def _close(writers: dict[str, Any]) -> None:
+    """Close files that are still open."""
+    for writer in writers.values():
+        with contextlib.suppress(OSError):  # it was raised before, when the event was written
+            writer.close()

@@ -1,0 +1,85 @@
+"""Curves in Weights & Biases: one of its runs for each of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from discover_rl.config import Run
+from discover_rl.core.types import UserError
+from discover_rl.storage import files
+from discover_rl.training.events import Report
+from discover_rl.training.observers.base import Observer, scalars
+
+_open: dict[str, Any] = {}
+"""Their runs by id. A stopped run stays open there, and no one else in this process may open it."""
+
+
+class WeightsAndBiases(Observer):
+    """Logs the runs in `out` to a project of Weights & Biases.
+
+    A run that goes on here goes on there: its id there lies in its folder here.
+    """
+
+    def __init__(self, out: str | Path, project: str):
+        self.out, self.project = Path(out), project
+        try:
+            self._wandb = importlib.import_module("wandb")
+        except ModuleNotFoundError as error:
+            raise UserError(
+                "Weights & Biases needs a package: pip install 'discover_rl[wandb]'."
+            ) from error
+        with self._access():
+            self._wandb.login()  # may ask for a key: better now than in the midst of training
+
+    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
+        """Log an evaluation's numbers."""
+        theirs = self._of(run)
+        if step >= theirs.step:  # else it was there before training went on from a checkpoint
+            theirs.log(scalars(returns, report), step=step, commit=True)
+
+    def noted(self, run: Run, step: int, note: str) -> None:
+        """Put a note into the summary."""
+        self._of(run).summary["note"] = f"step {step}: {note}"
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        """Finish these runs there."""
+        for run in runs:
+            if theirs := _open.pop(self._id(run), None):
+                theirs.finish()
+
+    def _of(self, run: Run) -> Any:
+        identity = self._id(run)
+        if identity not in _open:
+            with self._access():
+                _open[identity] = self._wandb.init(
+                    project=self.project,
+                    id=identity,
+                    name=run.name,
+                    group=self.out.name,
+                    config=run.to_json(),
+                    resume="allow",
+                    reinit="create_new",  # several are open at once
+                    settings={"console": "off"},  # what is printed is about all of them
+                )
+        return _open[identity]
+
+    def _id(self, run: Run) -> str:
+        path = self.out / run.name / "wandb-id"
+        if not path.exists():
+            files.write(path, f"{secrets.token_hex(8)}\n".encode())
+        return path.read_text().strip()
+
+    @contextlib.contextmanager
+    def _access(self) -> Iterator[None]:
+        try:
+            yield
+        except self._wandb.Error as error:
+            raise UserError(
+                f"Weights & Biases lets nobody in ({error}); run `wandb login`, or set "
+                "WANDB_MODE=offline to upload later."
+            ) from error

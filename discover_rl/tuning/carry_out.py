@@ -1,0 +1,189 @@
+"""Carry a tuning out in batches of trials, each trained as one cohort.
+
+Optuna proposes a batch of trials, all of them are trained together, and Optuna gets their scores.
+The parameters of a batch depend on the batches before it, on the seed and on its number, and on
+nothing else: neither on the process, nor on how far a batch was when it was stopped. So a tuning
+that was killed and continued has the same trials as one that was not.
+
+    <out>/request.json            the request, with all settings
+    <out>/journal.log             Optuna's journal: every trial, its parameters, its scores
+    <out>/batch-000/trial-0/…     the runs of a trial, a folder per seed
+    <out>/trials.csv              a line per trial
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discover_rl.config import Run, current_names
+from discover_rl.core.types import Stopped, UserError
+from discover_rl.envs.settings import making_of
+from discover_rl.storage import files, results
+from discover_rl.storage.records import Record
+from discover_rl.system import hardware
+from discover_rl.training.signals import stop_on_signal
+from discover_rl.tuning.plan import Plan
+from discover_rl.tuning.trials import Journal, Tuning, needed, write_table
+
+if TYPE_CHECKING:
+    from discover_rl.training.observers import Observer
+
+
+def carry_out(
+    plan: Plan,
+    out: Path,
+    count: int,
+    observer: Observer | None = None,
+    checkpoint_seconds: float = 60.0,
+    processes: int = 1,
+) -> Tuning:
+    """Train the unfinished trials of a tuning.
+
+    Args:
+        plan: what is tuned.
+        out: the folder for everything.
+        count: how many trials, including those in the folder; these are finished in any case.
+        observer: hears of progress; None: the terminal.
+        checkpoint_seconds: time between checkpoints.
+        processes: how many processes share the runs; 0: as many as are faster.
+
+    Returns:
+        All trials.
+
+    Raises:
+        Stopped: the user has interrupted it.
+        UserError: the folder holds something else, or Optuna is not installed.
+    """
+    from discover_rl.envs.spaces import spaces
+    from discover_rl.training import launch as training
+    from discover_rl.training.observers import terminal
+
+    if count < 1:
+        raise UserError(f"trials must be at least 1, not {count}.")
+    needed()
+    first = plan.first
+    spaces(first.task, first.env, hardware.place(first.on_policy))  # before anything is written
+    shown = terminal.on_terminal(out) if observer is None else contextlib.nullcontext(observer)
+    with files.locked(out):
+        _claim(plan, out)
+        journal = Journal(out, plan.ranges)
+        count = max(count, len(journal.trials))
+        with shown as listener, stop_on_signal() as stopping:
+
+            def train(runs: list[Run], folder: Path) -> dict[str, Record]:
+                if stopping():
+                    raise Stopped(0)
+                options = listener, stopping, checkpoint_seconds, processes
+                return training.train(runs, folder, *options)
+
+            for start in range(0, count, plan.batch):
+                journal.propose(start, min(plan.batch, count - start), plan.seed)
+                if _finish_batch(plan, journal, start, out, train) and observer is None:
+                    terminal.say(_progress(Tuning(out, journal.trials), count))
+                write_table(out / "trials.csv", journal.trials, plan.seeds)
+        return Tuning(out, journal.trials)
+
+
+def _progress(tuning: Tuning, count: int) -> str:
+    """How many trials are over, and which is the best, in words."""
+    over = sum(trial.over for trial in tuning.trials)
+    best = next(
+        (f"trial {trial.number} with {trial.score:.1f}" for trial in tuning.ranking), "none"
+    )
+    return f"{over} of {count} trials; the best is {best}."
+
+
+def _claim(plan: Plan, out: Path) -> None:
+    """Write the request into the folder; a UserError if the folder holds something else."""
+    from discover_rl.envs import source  # here, because it imports Gymnasium
+
+    path, ours = out / "request.json", plan.to_json()
+    if found := source.fingerprint(plan.request.task, making_of(ours["settings"])):
+        ours["task's source"] = found
+    if not path.exists():
+        if next(out.rglob("record.jsonl"), None):
+            raise UserError(f"{out} holds runs that are no tuning's; choose another --out.")
+        files.write(path, json.dumps(ours, indent=1, ensure_ascii=False).encode())
+        return
+    try:
+        there = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}); choose another --out.") from error
+    there, here = (
+        request
+        | {"settings": None, "ranges": None}
+        | current_names(request["settings"])
+        | request["ranges"]
+        for request in (there, ours)
+    )
+    for name in sorted(there.keys() | here.keys()):
+        old, new = (request.get(name, "nothing") for request in (there, here))
+        if old != new:
+            raise UserError(
+                f"{out} holds another tuning: {name} is {old} there and {new} here; "
+                "choose another --out."
+            )
+
+
+def _finish_batch(
+    plan: Plan,
+    journal: Journal,
+    start: int,
+    out: Path,
+    train: Callable[[list[Run], Path], Mapping[str, Record]],
+) -> bool:
+    """Train the unfinished trials of a batch and give Optuna their scores.
+
+    Args:
+        plan: what is tuned.
+        journal: the trials.
+        start: the number of the batch's first trial.
+        out: the folder of the tuning.
+        train: trains runs in a folder and returns their records by the runs' names.
+
+    Returns:
+        Whether there was an unfinished trial.
+    """
+    batch = journal.trials[start : start + plan.batch]
+    if all(trial.over for trial in batch):
+        return False
+    first: dict[str, int] = {}  # parameters may be proposed again, above all choices
+    for trial in journal.trials:
+        first.setdefault(str(trial.parameters), trial.number)
+    runs: dict[int, list[Run]] = {}
+    refused: dict[int, str] = {}
+    for trial in batch:
+        if first[str(trial.parameters)] == trial.number:
+            try:
+                runs[trial.number] = plan.runs(trial.number, trial.parameters)
+            except UserError as error:  # each value is possible, but not all of them together
+                refused[trial.number] = str(error)
+    everyone = [run for own in runs.values() for run in own]
+    folder = out / f"batch-{start // plan.batch:03}"
+    records = train(everyone, folder) if everyone else {}
+    for trial in batch:
+        twin = journal.trials[first[str(trial.parameters)]]
+        if trial.over:
+            continue
+        if twin.number < trial.number:
+            journal.tell(trial.number, twin.scores, twin.failure)
+        elif trial.number in refused:
+            journal.tell(trial.number, (), refused[trial.number])
+        else:
+            own = runs[trial.number]
+            ended = [results.read(records[run.name], run.score.last) for run in own]
+            scores = [result.score() for result in ended]
+            journal.tell(trial.number, scores, _failure(ended))
+    return True
+
+
+def _failure(ended: Sequence[results.Result]) -> str | None:
+    """The reason why one of a trial's runs failed, with its seed; None if none did."""
+    for result in ended:
+        if result.failure:
+            return f"{result.reason}, seed {result.run['seed']}"
+    return None

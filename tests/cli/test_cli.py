@@ -1,0 +1,348 @@
+"""The command line: exit codes, messages, and a small run from start to finish."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import discover_rl
+from discover_rl import api, cli, config, storage
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.envs import versions
+from discover_rl.storage.records import Record
+from discover_rl.strategies import STRATEGIES
+from discover_rl.training.evaluation import evaluate_policy
+from discover_rl.training.observers import Observer
+
+# Warm-up lasts to the end: nothing is learned, so little has to be compiled.
+SETTINGS = {
+    "hidden": 8,
+    "batch_size": 8,
+    "warmup": 40,
+    "replay_size": 40,
+    "eval.every": 20,
+    "eval.episodes": 2,
+}
+TINY = ["Pendulum-v1", "--strategy", "gaussian", "--steps", "40", "--seeds", "2"]
+TINY += [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+
+
+def discover(*words: str) -> int:
+    """Run a command in this process; return its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["discover", *words])
+        patch.setattr(sys, "path", [*sys.path])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+    return caught.value.code or 0
+
+
+def elsewhere(*words: str, command=(sys.executable, "-m", "discover_rl"), **options):
+    """Run a command in a process of its own."""
+    return subprocess.run([*command, *words], capture_output=True, text=True, **options)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """The contents of all files below a folder but locks, by their relative paths."""
+    found = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if name != ".lock"}
+
+
+# Mistakes
+
+
+MISTAKES = {
+    "train Pendulm-v1": "There is no task Pendulm-v1. Did you mean Pendulum-v1?",
+    "train Pendulum-v1 --algorithm tdd3": "There is no algorithm tdd3. Did you mean td3?",
+    "train Pendulum-v1 --strategy discovr": "There is no strategy discovr. Did you mean discover?",
+    "train Pendulum-v1 --set gama=1": "There is no setting gama. Did you mean gamma?",
+    "train Pendulum-v1 --set strategy.lan=1": (
+        "There is no setting strategy.lan. Did you mean strategy.lam?"
+    ),
+    "train Pendulum-v1 --set gamma=1.5": "gamma must be at least 0 and at most 1, not 1.5.",
+    "train Pendulum-v1 --set delay=half": "delay must be a whole number, not 'half'.",
+    "train Pendulum-v1 --set gamma": "--set takes NAME=VALUE, not 'gamma'.",
+    "train Pendulum-v1 --set =1": "--set takes NAME=VALUE, not '=1'.",
+    "train Pendulum-v1 --steps 0": "steps must be a whole number above 0, not 0.",
+    "train Pendulum-v1 --seeds 0": (
+        "seeds must be how many (at least 1), or a list without repetition."
+    ),
+    "train Pendulum-v1 --set env.count=2": (
+        "env.count above 1 is for a2c and ppo; td3 learns at every step."
+    ),
+    "train Pendulum-v1 --algorithm ppo --steps 100 --set env.count=3": (
+        "steps must be a multiple of env.count, as 102 is, not 100."
+    ),
+    "train Pendulum-v1 --algorithm a2c --steps 90 --set env.count=3 --set eval.every=10": (
+        "eval.every must be a multiple of env.count, as 12 is, not 10."
+    ),
+    "train Hopper-v2": (
+        "Hopper-v2 no longer exists; use Hopper-v5 instead, whose "
+        "returns are not the same one to one."
+    ),
+    "train CartPole-v1": "CartPole-v1 has Discrete actions; a Box of continuous ones is needed.",
+    "tune Pendulum-v1": "There is nothing to tune; --range strategy.lam=0:1 would tune λ.",
+    "tune Pendulum-v1 --range gamma": "--range takes NAME=VALUE, not 'gamma'.",
+    "tune Pendulum-v1 --range gama=0:1": "There is no setting gama. Did you mean gamma?",
+    "tune Pendulum-v1 --range gamma=0:2": "gamma must be at least 0 and at most 1, not 2.",
+    "tune Pendulum-v1 --range gamma=0:1 --set tau=2": (
+        "tau must be at least 0 and at most 1, not 2."
+    ),
+    "tune Pendulum-v1 --range gamma=0:1 --trials 0": "trials must be at least 1, not 0.",
+    "tune Pendulm-v1 --range gamma=0:1": "There is no task Pendulm-v1. Did you mean Pendulum-v1?",
+    "evaluate nowhere": "There is no saved policy in nowhere.",
+    "list td4": "There is no algorithm or strategy td4. Did you mean td3?",
+}
+
+
+@pytest.mark.parametrize(("words", "sentence"), MISTAKES.items(), ids=MISTAKES)
+def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, monkeypatch, capfd, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert discover(*words.split()) == 2
+    assert capfd.readouterr() == ("", sentence + "\n")
+    assert list(tmp_path.iterdir()) == []  # a mistake writes nothing
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["task", "steps", "seeds", "out", "observer", "algorithm", "folder", "overrides", "self"],
+)
+def test_a_setting_is_never_taken_for_an_argument(tmp_path, monkeypatch, capfd, name):
+    monkeypatch.chdir(tmp_path)
+    assert discover("train", "Pendulum-v1", "--set", f"{name}=1") == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"There is no setting {name}. ")
+
+
+def test_a_folder_with_another_run_is_refused_by_what_differs(tmp_path, capfd):
+    run = config.resolve(config.Request("Pendulum-v1", "td3", "gaussian", 40, 2, SETTINGS))[0]
+    record = Record(tmp_path / run.name / "record.jsonl")
+    record.append({"run": run.to_json(), "code": {}, "commit": None})
+    before = files(tmp_path)
+    for extra, difference in (
+        (["--set", "gamma=0.5"], "gamma is 0.99 there and 0.5 here"),
+        (["--steps", "41"], "steps is 40 there and 41 here"),
+        (["--set", "strategy.sigma=0.2"], "strategy.sigma is 0.1 there and 0.2 here"),
+    ):
+        assert discover("train", *TINY, *extra, "--out", str(tmp_path)) == 2
+        message = f"{tmp_path} holds another run: {difference}; choose another --out.\n"
+        assert capfd.readouterr().err == message
+        assert files(tmp_path) == before
+
+
+def test_a_folder_another_process_works_in_is_refused(tmp_path, capfd):
+    with storage.files.locked(tmp_path):
+        assert discover("train", *TINY, "--out", str(tmp_path)) == 2
+    err = capfd.readouterr().err
+    assert err == f"Another process is training in {tmp_path}; choose another --out.\n"
+    assert files(tmp_path) == {}
+
+
+# Answers
+
+
+def test_the_command_is_installed_and_prints_its_version(capfd):
+    (entry,) = metadata.entry_points(group="console_scripts", name="discover")
+    assert entry.load() is cli.main
+    assert discover("--version") == 0
+    assert capfd.readouterr().out == f"{discover_rl.__version__}\n"
+
+
+@pytest.mark.parametrize("words", ["--help", "list", "train --help", "tune --help"])
+def test_help_and_list_need_neither_jax_nor_gymnasium(tmp_path, words):
+    for name in ("jax", "gymnasium", "optax"):
+        (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} was imported')\n")
+    done = elsewhere(*words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    wanted = {"--help": ["train", "tune", "evaluate", "list"]}
+    wanted |= {"train --help": ["--strategy", "--set"], "tune --help": ["--range", "--lanes"]}
+    for word in wanted.get(words, [*ALGORITHMS, *STRATEGIES]):
+        assert word in done.stdout
+
+
+def test_list_says_which_values_presets_of_tasks_have(capfd):
+    assert discover("list", "td3") == 0
+    lines = capfd.readouterr().out.splitlines()
+    warmup = next(line for line in lines if line.split()[:2] == ["warmup", "1000"])
+    assert warmup.endswith("(presets of tasks: 25000 or 10000)")
+    assert not any("presets" in line for line in lines if line.split()[0] == "tau")
+
+
+def test_a_task_without_a_version_is_the_newest_one(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert discover("train", "Pendulum", "--set", "gamma=2") == 2
+    note, mistake = capfd.readouterr().err.splitlines()
+    assert note == "Note: Pendulum means Pendulum-v1 here, the newest version."
+    assert mistake.startswith("gamma must be")
+    asked = []
+    monkeypatch.setattr(api, "launch", lambda request, *_: asked.append(request) or [])
+    discover_rl.train("Pendulum")
+    assert [str(request.default_folder) for request in asked] == ["runs/Pendulum-v1-td3-discover"]
+    assert versions.full_id("tests.helpers.fragile:Fragile") == "tests.helpers.fragile:Fragile-v0"
+    assert versions.full_id("Hopper") == "Hopper-v5"
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_list_shows_every_setting_with_its_default_and_a_sentence(capfd, algorithm):
+    assert discover("list", algorithm) == 0
+    first, *lines = capfd.readouterr().out.splitlines()
+    assert first == f"{algorithm}: {ALGORITHMS[algorithm]}"
+    words = [line.split() for line in lines]
+    shown = {name: value for name, value, *sentence in words if sentence[-1][-1] in ".)"}
+    (run,) = config.resolve(config.Request("Pendulum-v1", algorithm, "none", 10_000, 1, {}))
+    hidden = ",".join(map(str, run.hyper.hidden))
+    expected = run.to_json()["settings"] | {"hidden": hidden, "eval.every": 0}
+    expected |= {"score.last": 0}  # which makes no other run
+    expected |= {"env.action_repeat": 1, "env.wrappers": "none", "env.kwargs": "none"}
+    assert shown == {name: str(value) for name, value in expected.items()}
+
+
+def test_list_shows_the_settings_of_a_strategy(capfd):
+    assert discover("list", "discover") == 0
+    assert re.search(r"^  strategy\.lam +0\.3 +λ", capfd.readouterr().out, re.MULTILINE)
+
+
+# A complete run
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("finished") / "out"
+    assert discover("train", *TINY, "--out", str(out)) == 0
+    return out
+
+
+def test_a_run_writes_records_and_policies_and_nothing_else(finished):
+    names = ("record.jsonl", "policy.json", "policy.safetensors")
+    assert files(finished).keys() == {f"seed-{i}/{name}" for i in (0, 1) for name in names}
+    for seed in (0, 1):
+        record = Record(finished / f"seed-{seed}" / "record.jsonl")
+        assert record.done
+        assert [line["step"] for line in record.evaluations] == [0, 20, 40]
+        assert [line["lengths"] for line in record.evaluations] == [[200, 200]] * 3
+        assert record.header is not None
+        assert record.header["run"]["seed"] == seed
+        assert (
+            record.header["run"]["settings"] | SETTINGS | {"hidden": [8]}
+            == (record.header["run"]["settings"])
+        )
+
+
+def test_evaluate_repeats_the_last_evaluation(finished, monkeypatch, capfd):
+    monkeypatch.chdir(finished.parent)
+    assert discover("evaluate", "out", "--episodes", "2") == 0
+    table = capfd.readouterr().out
+    for seed in (0, 1):
+        record = Record(finished / f"seed-{seed}" / "record.jsonl")
+        returns = record.evaluations[-1]["returns"]
+        policy = discover_rl.load_policy(finished / f"seed-{seed}")
+        assert evaluate_policy(policy, "Pendulum-v1", 2).returns.tolist() == [returns]
+        (row,) = [line for line in table.splitlines() if f"seed-{seed} " in line]
+        cells = [cell.strip() for cell in row.strip("│").split("│")]
+        deviation = abs(returns[0] - returns[1]) / 2
+        expected = ["Pendulum-v1", "40", f"{sum(returns) / 2:.1f}", f"{deviation:.1f}", "200"]
+        assert cells[1:] == expected
+
+
+def test_each_record_is_read_once(tmp_path, monkeypatch):
+    """By the command that trains new runs, and by the same command when they are finished."""
+    read, reads = storage.files.json_lines, Counter()
+
+    def counted(path: Path):
+        reads[str(path.relative_to(tmp_path))] += 1
+        return read(path)
+
+    monkeypatch.setattr(storage.files, "json_lines", counted)
+    for _ in ("new", "finished"):
+        reads.clear()
+        assert discover("train", *TINY, "--processes", "1", "--out", str(tmp_path)) == 0
+        assert reads == {f"seed-{seed}/record.jsonl": 1 for seed in (0, 1)}
+
+
+def test_the_same_command_again_changes_nothing(finished, capfd):
+    before = files(finished)
+    assert discover("train", *TINY, "--out", str(finished)) == 0
+    assert files(finished) == before
+    assert "seed-1" in capfd.readouterr().out
+
+
+def test_python_gets_the_same_results_from_the_same_folder(finished):
+    class Untrained(Observer):
+        def started(self, runs, step):
+            raise AssertionError("nothing is left to train")
+
+    results = discover_rl.train(
+        "Pendulum-v1",
+        strategy="gaussian",
+        steps=40,
+        seeds=2,
+        out=finished,
+        observer=Untrained(),
+        **SETTINGS,
+    )
+    assert [result.run["seed"] for result in results] == [0, 1]
+    for result in results:
+        lines = Record(result.path / "record.jsonl").evaluations
+        assert (result.steps, result.failure) == ([0, 20, 40], None)
+        assert result.returns == [line["returns"] for line in lines]
+        assert result.score(last=1) == pytest.approx(sum(lines[-1]["returns"]) / 2)
+        assert result.score() == result.score(last=1)  # the last tenth of three
+        # The untrained policy never counts.
+        assert result.score(last=10) == pytest.approx(
+            sum(sum(line["returns"]) for line in lines[1:]) / 4
+        )
+        assert result.policy().about["seed"] == result.run["seed"]
+
+
+ON_A_FULL_DISK = """
+import resource, sys
+from discover_rl.cli import main
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_sentence_and_the_same_command_then_finishes(finished, tmp_path):
+    """The disk is full while the first checkpoint is written, and later has space again."""
+    out, reference = tmp_path / "out", files(finished)
+    header = reference["seed-0/record.jsonl"].partition(b"\n")[0]
+    limit = len(header) + 40
+    command = sys.executable, "-c", ON_A_FULL_DISK, str(limit)
+    done = elsewhere("train", *TINY, "--out", str(out), command=command)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "File too large" in done.stderr
+    assert done.stderr.endswith(f": discover train {' '.join(TINY)} --out {out}\n")
+    assert (out / "seed-0" / "record.jsonl").stat().st_size == len(header) + 1
+    assert discover("train", *TINY, "--out", str(out)) == 0
+    assert files(out) == reference
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("File ant.xml does not exist"), "File ant.xml does not exist"),
+    ],
+)
+def test_an_error_of_the_disk_is_printed_with_a_command_to_paste(
+    monkeypatch, capfd, error, message
+):
+    def launch(*_, **__):
+        raise error
+
+    monkeypatch.setattr(api, "launch", launch)
+    words = "train", "Pendulum-v1", "--out", "my runs"
+    assert discover(*words) == 1
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err
+    assert err.endswith(f": {shlex.join(['discover', *words])}\n")

@@ -1,0 +1,135 @@
+"""The estimated cost of a study, against sums by hand."""
+
+import pytest
+
+from discover_rl import studies
+from discover_rl.agents.off_policy import agent
+from discover_rl.envs import tasks
+from discover_rl.studies import estimate, plan
+from discover_rl.system import hardware
+from discover_rl.training import engines
+from discover_rl.training.events import Stepped
+from tests.cli.test_cli import discover
+from tests.studies.conftest import SMALL
+
+
+@pytest.fixture(autouse=True)
+def fresh_cache(monkeypatch, tmp_path):
+    """Nothing is measured yet, and there are two cores."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
+
+
+@pytest.fixture
+def jobs(small, tmp_path):
+    """The two cohorts of the small study."""
+    return plan.proposed(studies.load(str(small)), tmp_path / "out")
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """Measurements of two milliseconds for a step of learning, ten seconds for a start and one
+    millisecond for a step of the task; the strategies that are measured."""
+    strategies = []
+
+    def measured(job, measuring):
+        strategies.append(job.runs[0].strategy)
+        kind = estimate._kind(job)
+        return {kind: 2e-3, f"start of {kind}": 10.0}
+
+    monkeypatch.setattr(estimate, "_measured", measured)
+    monkeypatch.setattr(estimate, "_physics", lambda task, _: {f"step of {task}": 1e-3})
+    return strategies
+
+
+def test_hours_are_those_of_starting_learning_and_evaluating(jobs, pretended):
+    found = estimate.costs(jobs, estimate.Timings(), str)
+    assert len(jobs) == len(found) == 2
+    # Two lanes of 120 steps; three evaluations of an episode of 200 steps each.
+    each = 10 + 2 * 120 * 2e-3 + 2 * 3 * 200 * 1e-3 * estimate.ACTING
+    assert [cost.seconds for cost in found] == [pytest.approx(each)] * 2
+    assert estimate.hours(jobs, found) == pytest.approx(each / 3600)  # both at once
+    assert estimate.hours(jobs, found, processes=1) == pytest.approx(2 * each / 3600)
+    # Measurements are kept.
+    assert pretended == ["none", "gaussian"]
+    assert estimate.costs(jobs, estimate.Timings(), None) == found
+    assert pretended == ["none", "gaussian"]
+
+
+def test_the_speed_is_measured_over_steps_that_learn(jobs, monkeypatch):
+    """On a GPU, where a fused loop reports its last step alone."""
+    now = 0.0
+
+    def fused_loops(copies, hear, stopping, places):
+        nonlocal now
+        run, step, now = copies[0].runs[0], 0, 7.0
+        while step < run.steps:
+            learns = step >= run.hyper.warmup
+            until = min(run.steps, step + agent.FUSED_STEPS) if learns else run.hyper.warmup
+            now += 0.002 * (until - step)
+            step = until
+            hear(0, Stepped(step))
+        return [None]
+
+    monkeypatch.setattr(estimate.local, "run", fused_loops)
+    monkeypatch.setattr(estimate.time, "monotonic", lambda: now)
+    job = jobs[0]._replace(place="gpu")
+    speed, start = estimate._measured(job, str).values()
+    assert speed == pytest.approx(0.001)  # for each of two lanes
+    assert start == pytest.approx(7.0)
+
+
+def test_nothing_is_measured_unless_requested(jobs, pretended):
+    found = estimate.costs(jobs, estimate.Timings(), None)
+    assert [cost.seconds for cost in found] == [None, None]
+    assert estimate.hours(jobs, found) is None
+    assert pretended == []
+
+
+def test_each_task_has_the_cost_of_its_own_physics(jobs, pretended, monkeypatch):
+    seconds = {"Pendulum-v1": 1e-3, "InvertedPendulum-v5": 4e-3}
+    monkeypatch.setattr(estimate, "_physics", lambda task, _: {f"step of {task}": seconds[task]})
+    run = jobs[0].runs[0]
+    text = SMALL.replace('"Pendulum-v1"', '["Pendulum-v1", "InvertedPendulum-v5"]')
+    study = studies.declared(text, "two", "two.toml")
+    both = plan.proposed(study, jobs[0].out)
+    found = estimate.costs(both, estimate.Timings(), str)
+    pairs = zip(both, found, strict=True)
+    slow = [cost.seconds for job, cost in pairs if job.runs[0].task != run.task]
+    each = 10 + 2 * 120 * (2e-3 + 3e-3) + 2 * 3 * 1000 * 4e-3 * estimate.ACTING
+    assert tasks.time_limit("InvertedPendulum-v5") == 1000
+    assert slow == [pytest.approx(each)] * 2
+    assert pretended == ["none", "gaussian"]
+
+
+def test_memory_is_that_of_replay_and_networks(jobs):
+    found = estimate.costs(jobs, estimate.Timings(), None)
+    capacity = jobs[0].runs[0].hyper.replay_size
+    replay = capacity * (4 * 3 * 33 / 32 + 4 * 1 * 2 + 4 + 1 + 4)  # rows, actions, reward, end, row
+    for cost in found:
+        assert cost.memory == pytest.approx(2 * replay, rel=0.01)
+        assert cost.disk < cost.memory  # 120 of a million transitions are filled
+    memory, disk = estimate.peak(jobs, found)
+    assert memory == sum(cost.memory for cost in found)
+    assert disk == sum(cost.disk + cost.kept for cost in found)
+    assert engines.places() == {"cpu": 2, "gpu": 1}
+
+
+def test_the_command_measures_once_and_trains_nothing(jobs, pretended, tmp_path, capsys):
+    words = ["plan", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
+    assert discover(*words, "--no-measure") == 0
+    assert "How long it takes is not known" in capsys.readouterr().out
+    assert discover(*words) == 0
+    printed = capsys.readouterr().out
+    assert "4 runs of 120 steps in 2 cohorts; 4 of them to be trained." in printed
+    assert "on this machine, 2 cohorts at once." in printed
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_measurement_is_of_the_right_size(jobs, capsys):
+    found = estimate.costs(jobs, estimate.Timings(), str)
+    for cost in found:
+        assert cost.seconds is not None
+        assert 1.0 < cost.seconds < 300.0
+    assert not jobs[0].out.exists()

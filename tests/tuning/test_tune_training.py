@@ -1,0 +1,135 @@
+"""Complete tunings with real training: trials are lanes, and stopping changes nothing. Slow."""
+
+import csv
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from discover_rl import config
+from discover_rl.agents.off_policy import agent
+from discover_rl.core.types import Stopped
+from discover_rl.storage.records import Record
+from discover_rl.training import launch
+from discover_rl.training.observers import Observer
+from tests.cli.test_cli import discover
+from tests.helpers.trainings import OFF, StopAt, assert_same_files
+from tests.tuning.test_tune import RANGES, SETTINGS, tuned
+
+
+class CohortRecorder(Observer):
+    """Keeps the names of the runs of every cohort that starts."""
+
+    def __init__(self):
+        self.cohorts = []
+
+    def started(self, runs, step):
+        self.cohorts.append([run.name for run in runs])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Path, list[list[str]]]:
+    """An uninterrupted tuning, and its cohorts."""
+    out, recorder = tmp_path_factory.mktemp("whole"), CohortRecorder()
+    tuned(out, observer=recorder)
+    return out, recorder.cohorts
+
+
+@pytest.mark.slow
+def test_trials_of_a_batch_are_lanes_of_one_cohort(whole):
+    assert whole[1] == [[f"trial-{i}/seed-1000" for i in pair] for pair in ((0, 1), (2, 3))]
+
+
+@pytest.mark.slow
+def test_runs_and_scores_are_those_of_the_chosen_settings(whole, tmp_path):
+    out, _ = whole
+    with (out / "trials.csv").open() as file:
+        rows = list(csv.DictReader(file))[:2]
+    runs = []
+    for row in rows:
+        settings = SETTINGS | {name: float(row[name]) for name in RANGES}
+        runs += config.resolve(
+            config.Request("Pendulum-v1", "td3", "discover", 240, [1000], settings)
+        )
+    for row, run in zip(rows, runs, strict=True):
+        record = Record(out / f"batch-000/trial-{row['trial']}/seed-1000/record.jsonl")
+        assert record.header is not None
+        assert record.header["run"] == run.to_json()
+        returns = [line["returns"][0] for line in record.evaluations]
+        assert float(row["score"]) == returns[-1]  # the last tenth of three, and not step 0
+
+
+@pytest.mark.slow
+def test_a_tuning_that_is_stopped_in_a_batch_resumes_exactly(whole, tmp_path, monkeypatch):
+    stop = StopAt(100)
+    monkeypatch.setattr(agent, "CHUNK", 1)
+    with monkeypatch.context() as patch:
+        train = launch.train
+
+        def train_until(runs, out, observer, _stopping, *options):
+            return train(runs, out, stop, stop.stopping, *options)
+
+        patch.setattr(launch, "train", train_until)
+        with pytest.raises(Stopped) as stopped:
+            tuned(tmp_path)
+    assert stopped.value.step == 100
+    tuned(tmp_path)
+    for name in ("trials.csv", "request.json"):
+        assert (tmp_path / name).read_bytes() == (whole[0] / name).read_bytes()
+    for batch in ("batch-000", "batch-001"):
+        assert_same_files(whole[0] / batch, tmp_path / batch)
+
+
+@pytest.mark.slow
+def test_a_trial_that_diverges_fails_and_keeps_the_reason(tmp_path, capfd):
+    """Learning starts after 40 steps; with a rate of 1e30 numbers overflow two or three later."""
+    settings = [f"--set={name}={str(value).strip('(),')}" for name, value in SETTINGS.items()]
+    words = ["tune", "Pendulum-v1", "--steps=240", "--trials=4", "--lanes=2", "--processes=1"]
+    words += [f"--out={tmp_path}", "--range=critic_lr=3e-4,1e30", *settings]
+    assert discover(*words) == 0
+    with (tmp_path / "trials.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    bad = [row for row in rows if row["critic_lr"] == "1e+30"]
+    assert 0 < len(bad) < 4  # Optuna tries both choices
+    for row in rows:
+        assert bool(row["failure"]) == (row in bad) == (not row["score"])
+    assert "is not finite (step 4" in bad[0]["failure"]
+    assert bad[0]["failure"].endswith(", seed 1000")
+    out = capfd.readouterr().out
+    assert f"failed, the first of them trial {bad[0]['trial']}: {bad[0]['failure']}\n" in out
+    assert "--set critic_lr=0.0003" in out.splitlines()[-1]
+
+
+KILLED = """
+import discover_rl
+discover_rl.tune("Pendulum-v1", {ranges!r}, steps=4000, seeds=1, trials=6, lanes=4, out={out!r},
+                 checkpoint_seconds=0.2, processes=2, **{settings!r})
+"""
+
+
+@pytest.mark.slow
+def test_kill_9_loses_nothing(tmp_path):
+    """Killed in the first batch and in the second, with two processes."""
+
+    def command(name: str) -> list[str]:
+        settings = OFF | {"eval.every": 1000}
+        code = KILLED.format(ranges=RANGES, out=str(tmp_path / name), settings=settings)
+        return [sys.executable, "-c", code]
+
+    subprocess.run(command("whole"), check=True, stdout=subprocess.DEVNULL)
+    for batch in ("batch-000", "batch-001"):
+        process = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL)
+        while not any((tmp_path / "killed" / batch).glob("workers/*/checkpoint-*/cohort.json")):
+            assert process.poll() is None, "the process ended before it could be killed"
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    subprocess.run(command("killed"), check=True, stdout=subprocess.DEVNULL)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert (whole / "trials.csv").read_bytes() == (killed / "trials.csv").read_bytes()
+    for batch in ("batch-000", "batch-001"):
+        assert_same_files(whole / batch, killed / batch)
