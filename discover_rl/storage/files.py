@@ -77,6 +77,15 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _file_locks() -> Any:
+    """The module fcntl, which locks files; None on Windows, which has none."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    return fcntl
+
+
 @contextlib.contextmanager
 def locked(
     folder: Path, patience: float = 0.0, stopping: Callable[[], bool] = bool
@@ -91,8 +100,12 @@ def locked(
     Raises:
         FolderInUse: somebody else holds the lock.
     """
-    import fcntl  # here, because Windows has none, and policies are to load there
-
+    fcntl = _file_locks()
+    if fcntl is None:
+        raise UserError(
+            "Training locks its folder by flock, which this system lacks; train on Linux, on macOS "
+            "or, in Windows, in WSL. Policies can be loaded here."
+        )
     until = time.monotonic() + patience
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,8 +128,9 @@ def locked(
 
 def in_use(folder: Path) -> bool:
     """Whether another process holds a folder's lock right now."""
-    import fcntl  # here, as above
-
+    fcntl = _file_locks()
+    if fcntl is None:
+        return False  # nobody can hold it here
     try:
         with (folder / ".lock").open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
