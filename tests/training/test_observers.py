@@ -196,7 +196,7 @@ def test_an_observer_that_ends_training_leaves_the_policy_of_the_present_step(tm
     with pytest.raises(RuntimeError, match="enough"):
         train(tmp_path / "a", Enough(), processes=processes)
     steps = [load_policy(tmp_path / f"a/seed-{seed}").about["step"] for seed in (0, 1)]
-    assert min(steps) >= 20
+    assert max(steps) >= 20  # of two processes, the other one may still be about to begin
     if processes == 1:
         assert checkpoints.step_of(tmp_path / "a") == steps[0] == steps[1]
         reached = [Record(tmp_path / f"a/seed-{seed}/record.jsonl") for seed in (0, 1)]
