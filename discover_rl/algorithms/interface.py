@@ -7,7 +7,7 @@ part of the algorithm's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from discover_rl.core.types import (
     Action,
@@ -28,6 +28,52 @@ Memory = Any
 """What the strategy remembers of the running episode: a pytree of arrays."""
 
 
+class Act(Protocol):
+    """Chooses one action, off-policy."""
+
+    def __call__(
+        self, state: State, memory: Memory, obs: Array, noise: Any, step: Any, progress: Any = 0.0
+    ) -> tuple[State, Memory, Action]:
+        """Choose the action of one environment.
+
+        Args:
+            state: of the run.
+            memory: of the running episode.
+            obs: (observation,).
+            noise: what `draw` drew.
+            step: number of environment steps made so far.
+            progress: their share of the run.
+        """
+        ...
+
+
+class Diagnose(Protocol):
+    """Computes something from a batch, off-policy; nothing is learned by it."""
+
+    def __call__(self, state: State, batch: Batch, key: Key, progress: Any = 0.0) -> Any:
+        """`key`: for targets that are sampled; `progress`: the share of the run behind."""
+        ...
+
+
+class HostAct(Protocol):
+    """Chooses actions on the host, in NumPy, on-policy."""
+
+    def __call__(self, memory: Memory, obs: Array, noise: Any, /) -> tuple[Memory, Nudge, Array]:
+        """Return the memory, the nudge and the policy's own action.
+
+        `obs` is (1, observation). All arrays may have environments in front.
+        """
+        ...
+
+
+class Acting(Protocol):
+    """Makes the function that acts until the next rollout is learned from."""
+
+    def __call__(self, state: State, progress: Any = 0.0) -> HostAct:
+        """`progress`: the share of the run that lies behind."""
+        ...
+
+
 class OffPolicyAlgorithm(NamedTuple):
     """An algorithm that learns from a replay buffer, in updates after environment steps."""
 
@@ -37,16 +83,14 @@ class OffPolicyAlgorithm(NamedTuple):
     """(state, key) → the strategy's memory of an episode that starts."""
     draw: Callable[[Key], Any]
     """(key) → the random numbers that one call of `act` takes."""
-    act: Callable[..., tuple[State, Memory, Action]]
-    """(state, memory, obs (observation,), noise, step, progress=0) → (state, memory, action).
-    `step` counts the environment steps made so far, `progress` is their share of the run."""
+    act: Act
     learn: Callable[[State, Batch, Key, Update, Any], tuple[State, Losses]]
     """(state, batch, key, update, progress) → (state, losses): one gradient update. `update` is
     static; `progress` is the share of the run that lies behind."""
-    report: Callable[..., dict[str, Array]]
-    """(state, batch, key, progress=0) → diagnostics by name."""
-    errors: Callable[..., Array]
-    """(state, batch, key, progress=0) → (n,) |y − Q(s, ã)|, mean over critics, y as they learn."""
+    report: Diagnose
+    """→ {name: number}, diagnostics."""
+    errors: Diagnose
+    """→ (n,) |y − Q(s, ã)|, mean over critics, y as they learn."""
     greedy: Callable[[State], Nudge]
     """(state) → the network that evaluation uses."""
     due: Callable[[int], tuple[Update, ...]]
@@ -69,9 +113,7 @@ class OnPolicyAlgorithm(NamedTuple):
     """(state, key) → the strategy's memory of an episode that starts."""
     draw: Callable[[Key], Any]
     """(key) → the random numbers of one action."""
-    acting: Callable[..., Callable[[Memory, Array, Any], tuple[Memory, Nudge, Array]]]
-    """(state, progress=0) → act: (memory, obs (1, observation), noise) → (memory, nudge, own
-    action). Runs on the host, in NumPy. All arrays may have environments in front."""
+    acting: Acting
     learn: Callable[[State, Any, Rollout, Key, Any], tuple[State, Any, Losses, dict[str, Array]]]
     """(state, belief, rollout, key, progress) → (state, belief, losses, diagnostics). `belief` is
     what the strategy's `Density.log_prob` knows of each environment's episode."""
