@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discover_rl.report import formatting, statistics
-from discover_rl.report.data import FEWEST_RUNS, Data
+from discover_rl.report.data import FEWEST_RUNS, Data, Measure
 from discover_rl.report.groups import Group, Panel
 from discover_rl.report.resampling import Interval
 
@@ -86,6 +86,7 @@ class Pair(NamedTuple):
         failed: Failed runs of both, in these panels.
         difference: Of the IQMs of normalised scores. None where there are not several tasks.
         improvement: Probability that a run of the line scores above one of the baseline; or None.
+        area: Difference of the IQMs of areas under the curve, normalised as scores are; or None.
     """
 
     label: str
@@ -94,6 +95,7 @@ class Pair(NamedTuple):
     failed: int
     difference: Interval | None
     improvement: Interval | None
+    area: Interval | None
 
 
 def scales(group: Group, everything: Data) -> dict[str, Scale]:
@@ -160,8 +162,9 @@ def _pair(group: Group, label: str, panel_scales: Mapping[str, Scale]) -> Pair:
     labels = label, group.base
     common = _common(group, labels, panel_scales, FEWEST_RUNS)
     if not common.several:
-        return Pair(label, common, (0, 0), 0, None, None)
+        return Pair(label, common, (0, 0), 0, None, None, None)
     sides = common.scores[label], common.scores[group.base]
+    areas = _common(group, labels, panel_scales, FEWEST_RUNS, "area").scores
     runs = [min(map(len, side.values())) for side in sides]
     kept = [panel for panel in group.panels if panel.title in common.panels]
     return Pair(
@@ -171,11 +174,16 @@ def _pair(group: Group, label: str, panel_scales: Mapping[str, Scale]) -> Pair:
         failed=sum(panel.lines[one].failed for panel in kept for one in labels),
         difference=statistics.difference(*sides),
         improvement=statistics.improvement(*sides),
+        area=statistics.difference(areas[label], areas[group.base]),
     )
 
 
 def _common(
-    group: Group, labels: Sequence[str], panel_scales: Mapping[str, Scale], fewest: int
+    group: Group,
+    labels: Sequence[str],
+    panel_scales: Mapping[str, Scale],
+    fewest: int,
+    measure: Measure = "final",
 ) -> Overall:
     """Scores of these lines, over the panels in which each has at least `fewest` finished runs."""
     left_out, kept = {}, []
@@ -194,7 +202,7 @@ def _common(
     scores = {
         label: {
             panel.title: statistics.normalise(
-                panel.lines[label].final, *panel_scales[panel.title][:2]
+                panel.lines[label].measured(measure), *panel_scales[panel.title][:2]
             )
             for panel in kept
         }

@@ -1,5 +1,5 @@
-"""Comparisons within a group: differences from the baseline, the probability of improvement, and
-steps until the baseline's final score.
+"""Comparisons within a group: differences from the baseline in final scores and in areas under the
+curve, the probability of improvement, and steps until the baseline's final score.
 
 Each of these is None where there are too few runs for it.
 """
@@ -16,7 +16,8 @@ import numpy as np
 
 from discover_rl.report import across, statistics
 from discover_rl.report.across import Overall, Pair, Scale
-from discover_rl.report.data import FEWEST_RUNS, FINE, Data, Results, thin
+from discover_rl.report.bands import thin
+from discover_rl.report.data import FEWEST_RUNS, FINE, Data, Measure, Results
 from discover_rl.report.groups import Group, Panel, groups
 from discover_rl.report.resampling import Interval
 from discover_rl.report.statistics import Reached
@@ -34,6 +35,7 @@ class Comparison(NamedTuple):
         means: Difference of the means of final scores.
         improvement: Probability that a run of the line scores above one of the baseline.
         reached: When the line reached the baseline's final score.
+        area: Difference of the IQMs of areas under the curve, see `Results.area`.
     """
 
     panel: str
@@ -44,11 +46,17 @@ class Comparison(NamedTuple):
     means: Interval | None
     improvement: Interval | None
     reached: Reached | None
+    area: Interval | None
 
     @property
     def claim(self) -> int:
-        """1 if the line is better, −1 if it is worse, 0 if neither can be claimed."""
+        """1 if the line's final scores are better, −1 if worse, 0 if neither can be claimed."""
         return claim(self.difference, self.runs, self.failed)
+
+    @property
+    def area_claim(self) -> int:
+        """The same of areas under the curve."""
+        return claim(self.area, self.runs, self.failed)
 
     @property
     def claimable(self) -> bool:
@@ -66,7 +74,8 @@ class Analysis(NamedTuple):
         scales: By panel, what scores over all tasks are normalised by.
         overall: Scores of all lines over all tasks.
         pairs: Each other line with the baseline, over all tasks.
-        best: By panel, the label that is set in bold, or None.
+        best: By panel, the label whose final score is set in bold, or None.
+        best_area: The same of areas under the curve.
     """
 
     group: Group
@@ -76,6 +85,7 @@ class Analysis(NamedTuple):
     overall: Overall
     pairs: Sequence[Pair]
     best: Mapping[str, str | None]
+    best_area: Mapping[str, str | None]
 
 
 SIDES = ("task", "algorithm", "line", "baseline", "runs", "baseline_runs", "failed")
@@ -84,7 +94,10 @@ COLUMNS = (
     *SIDES,
     *(f"{name}{bound}" for name in MEASURES for bound in ("", "_low", "_high")),
     *("steps_reached", "verdict"),
+    *("area_difference", "area_difference_low", "area_difference_high", "area_verdict"),
 )
+VERDICTS = {1: "better", -1: "worse", 0: "undecided"}
+"""What the CSV says, by `Comparison.claim`."""
 """Columns of the CSV: what is compared, each measure with its bounds, and the verdict. Steps that
 are not reached within a run are inf; `steps_reached` is the share of resamples that reach them."""
 
@@ -137,15 +150,19 @@ def reached(line: Results, base: Results) -> Reached | None:
     return statistics.reach(steps.tolist(), curves, base.final, window=1, paired=line is base)
 
 
-def best(panel: Panel) -> str | None:
+def best(panel: Panel, measure: Measure = "final") -> str | None:
     """The label that is set in bold: of the line that is better than all others.
 
     None where no line is, where a line has too few runs, and where runs failed.
+
+    Args:
+        panel: Whose lines are compared.
+        measure: What they are compared by.
     """
     if any(len(line.final) < FEWEST_RUNS or line.failed for line in panel.lines.values()):
         return None
-    finals = {label: line.final for label, line in panel.lines.items()}
-    return statistics.bold(finals, resampling=FINE)
+    entries = {label: line.measured(measure) for label, line in panel.lines.items()}
+    return statistics.bold(entries, resampling=FINE)
 
 
 def as_csv(analysis: Analysis) -> str:
@@ -163,8 +180,12 @@ def as_csv(analysis: Analysis) -> str:
                 row |= zip((name, f"{name}_low", f"{name}_high"), values, strict=True)
         if compared.reached is not None:
             row["steps_reached"] = compared.reached.share
+        if compared.area is not None:
+            names = (f"area_difference{bound}" for bound in ("", "_low", "_high"))
+            row |= zip(names, compared.area, strict=True)
         if compared.claimable:
-            row["verdict"] = {1: "better", -1: "worse", 0: "undecided"}[compared.claim]
+            row["verdict"] = VERDICTS[compared.claim]
+            row["area_verdict"] = VERDICTS[compared.area_claim]
         table.writerow(row)
     return text.getvalue()
 
@@ -179,6 +200,7 @@ def _analysis(group: Group, everything: Data) -> Analysis:
         overall=across.overall(group, scales),
         pairs=across.pairs(group, scales),
         best={panel.title: best(panel) for panel in group.panels},
+        best_area={panel.title: best(panel, "area") for panel in group.panels},
     )
 
 
@@ -199,7 +221,7 @@ def _own(group: Group) -> dict[str, Reached]:
 def _comparison(panel: Panel, label: str, line: Results, base: Results) -> Comparison:
     runs, failed = (len(line.final), len(base.final)), line.failed + base.failed
     if not all(runs):
-        return Comparison(panel.title, label, runs, failed, *[None] * 4)
+        return Comparison(panel.title, label, runs, failed, *[None] * 5)
     sides = line.final, base.final
     return Comparison(
         panel=panel.title,
@@ -210,4 +232,5 @@ def _comparison(panel: Panel, label: str, line: Results, base: Results) -> Compa
         means=statistics.difference(*sides, np.average, FINE),
         improvement=statistics.improvement(*sides, FINE),
         reached=reached(line, base),
+        area=statistics.difference(line.area, base.area, resampling=FINE),
     )

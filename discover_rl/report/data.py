@@ -7,41 +7,33 @@ are missing. With `until`, runs are looked at up to that step, as if they had be
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from discover_rl.core.types import UserError
-from discover_rl.report import formatting, statistics
-from discover_rl.report.resampling import Interval, Resampling
+from discover_rl.report import bands, formatting, statistics
+from discover_rl.report.bands import POINTS, WINDOW, Curve, window_of
+from discover_rl.report.resampling import Resampling
 from discover_rl.storage import scores
 from discover_rl.storage.records import Record, Summary
 from discover_rl.studies import status
 from discover_rl.studies.status import RunStatus
 from discover_rl.studies.study import Cell, Study
 
-WINDOW = 5
-"""How many evaluations curves are smoothed over, as in the paper; fewer where there are few."""
 FEWEST_RUNS = 5
 """With fewer runs nothing is claimed or set in bold: with 2 runs a side, a bootstrap's interval of
 the difference of equals leaves 0 out in a third of all cases; with 5, in about one of 16."""
 FINE = Resampling(20_000)
 """How intervals of final scores are found. With a tenth of these resamples, as for curves, bounds
 are off by some hundredths of the interval, and whether it leaves 0 out depends on chance."""
-POINTS = 250
-"""Curves are drawn, and reached levels sought, at no more points than this, after smoothing."""
-BANDS: dict[str, Callable[[Any], Interval]] = {
-    "paper": statistics.half_sd_band,
-    "iqm": statistics.bootstrap,
-}
-"""The two kinds of curves: mean and half a standard deviation to either side, as in the paper; IQM
-and its 95 % interval."""
+Measure: TypeAlias = Literal["final", "area"]
+"""What runs are compared by: their final scores, or the areas under their curves."""
 
 
 class RunInfo(NamedTuple):
@@ -53,24 +45,6 @@ class RunInfo(NamedTuple):
     step: int
     reason: str  # why it failed; '' if it did not
     header: Mapping[str, Any] | None  # its record's first line
-
-
-class Curve(NamedTuple):
-    """A cell's learning curve, at each step over the runs that were evaluated there.
-
-    All are arrays, (points,). Where there is one run only, the bounds are NaN.
-    """
-
-    steps: np.ndarray
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    runs: np.ndarray  # how many there are
-
-    @property
-    def ends(self) -> list[int]:
-        """Indices of the points after which there are fewer runs."""
-        return [int(i) for i in np.flatnonzero(np.diff(self.runs) < 0)]
 
 
 @dataclass(frozen=True)
@@ -106,6 +80,21 @@ class Results:
         rows = self.scores[self.done]
         last = self._last_evaluations
         return np.array([row[points].mean() for row, points in zip(rows, last, strict=True)])
+
+    @cached_property
+    def area(self) -> np.ndarray:
+        """The mean return over each run that is done, (runs that are done,): the area under its
+        curve, divided by its steps. It begins at step 0, so that arms which start to learn at
+        different steps are compared over the same ones."""
+        found = []
+        for row in self.scores[self.done]:
+            own = np.isfinite(row)
+            found.append(statistics.mean_over(self.steps[own], row[own]))
+        return np.array(found)
+
+    def measured(self, measure: Measure) -> np.ndarray:
+        """The final scores, or the areas, of the runs that are done, (runs that are done,)."""
+        return self.final if measure == "final" else self.area
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -160,7 +149,7 @@ class Results:
 
     @cached_property
     def curves(self) -> dict[str, Curve]:
-        """The curves that figures show, by kind (see BANDS)."""
+        """The curves that figures show, by kind (see `bands.BANDS`)."""
         return self.smoothed(WINDOW)
 
     def smoothed(self, window: int, points: int = POINTS) -> dict[str, Curve]:
@@ -168,13 +157,13 @@ class Results:
 
         The window is shorter where there are few evaluations, see `window_of`.
         """
-        steps, curves = thin(self.steps, self._smooth(self.scores, window), points)
-        return {kind: curve_of(steps, curves, band) for kind, band in BANDS.items()}
+        steps, rows = bands.thin(self.steps, self._smooth(self.scores, window), points)
+        return {kind: bands.curve_of(steps, rows, band) for kind, band in bands.BANDS.items()}
 
     def _smooth(self, rows: np.ndarray, window: int) -> np.ndarray:
         """Smooth rows of scores; what comes before learning starts is smoothed by itself."""
         window, start = window_of(len(self.steps), window), self.steps >= self.first_step
-        parts = [_smooth(rows[:, part], window) for part in (~start, start)]
+        parts = [bands.smooth_runs(rows[:, part], window) for part in (~start, start)]
         return np.concatenate(parts, axis=1)
 
 
@@ -249,58 +238,6 @@ def load(study: Study, out: Path, until: int | None = None) -> Data:
     return Data(replace(study, steps=until, cells=cells), found)
 
 
-def window_of(evaluations: int, window: int = WINDOW) -> int:
-    """Over how many evaluations curves of so many are smoothed: a tenth of them at most.
-
-    >>> window_of(1001), window_of(51), window_of(30), window_of(9)
-    (5, 5, 3, 1)
-    """
-    return min(window, max(1, evaluations // 10))
-
-
-def thin(
-    steps: np.ndarray, curves: np.ndarray, points: int = POINTS
-) -> tuple[np.ndarray, np.ndarray]:
-    """Keep every k-th point, counted from the last one, with the smallest k that leaves few enough.
-
-    Args:
-        steps: (all points,)
-        curves: (runs, all points)
-        points: How many may be left.
-
-    Returns:
-        Steps and curves at the points that are left.
-
-    >>> thin(np.arange(5), np.arange(5)[None], points=3)[0].tolist()
-    [0, 2, 4]
-    """
-    stride = max(1, -(-len(steps) // points))
-    keep = np.arange(len(steps) - 1, -1, -stride)[::-1]
-    return steps[keep], curves[:, keep]
-
-
-def curve_of(steps: np.ndarray, curves: np.ndarray, band: Callable[[Any], Interval]) -> Curve:
-    """The curve of several runs.
-
-    Args:
-        steps: (points,)
-        curves: (runs, points); NaN where a run was not evaluated.
-        band: Takes the curves of the runs that are there and returns value and bounds. Stretches
-            in which other runs are there are computed by themselves.
-    """
-    there = np.isfinite(curves)
-    value, low, high = np.full((3, len(steps)), np.nan)
-    changes = np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1
-    for a, b in itertools.pairwise([0, *changes, len(steps)]):
-        rows = there[:, a : a + 1].any(axis=1)
-        if a < b and rows.any():
-            interval = band(curves[rows, a:b])
-            value[a:b] = interval.value
-            if interval.low is not None:
-                low[a:b], high[a:b] = interval.low, interval.high
-    return Curve(steps, value, low, high, there.sum(axis=0))
-
-
 def _results(cell: Cell, records: Iterator[tuple[Record, RunStatus]], until: int | None) -> Results:
     """The results of a cell; `records` goes on to those of its runs."""
     full_steps = 0 if until is None else cell.steps
@@ -329,20 +266,3 @@ def _results(cell: Cell, records: Iterator[tuple[Record, RunStatus]], until: int
 
 def _mean(returns: Sequence[float]) -> float:
     return sum(returns) / len(returns)
-
-
-def _smooth(scores: np.ndarray, window: int) -> np.ndarray:
-    """Smooth each run over its own evaluations; between them it keeps the last value.
-
-    Takes and returns (runs, points); NaN where a run was not evaluated.
-    """
-    if np.isfinite(scores).all():
-        return statistics.smooth(scores, window)
-    smoothed = np.full(scores.shape, np.nan)
-    for row, run in zip(smoothed, scores, strict=True):
-        (own,) = np.isfinite(run).nonzero()
-        if own.size:
-            until = slice(own[0], own[-1] + 1)
-            latest = np.searchsorted(own, np.arange(len(run))[until], side="right") - 1
-            row[until] = statistics.smooth(run[own][None], window)[0][latest]
-    return smoothed

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.report import (
+    bands,
     comparisons,
     data,
     discovery,
@@ -96,14 +97,14 @@ def _contents(
             yield f"tables/{group.name}-found.md", text.encode()
             yield f"tables/{group.name}-found.csv", discovery.as_csv(analysis).encode()
         figures = comparison_figures.figures(analysis)
-        for kind in data.BANDS:
+        for kind in bands.BANDS:
             if len(group.panels) > 1:
                 figures[kind] = learning_curves.grid(group, kind, published_curves)
         for name, formats in figures.items():
             for suffix, content in formats.items():
                 yield f"curves/{group.name}-{name}.{suffix}", content
         for panel, name in zip(group.panels, _panel_names(group), strict=True):
-            for kind in data.BANDS:
+            for kind in bands.BANDS:
                 formats = learning_curves.single(group, panel, kind, published_curves)
                 for suffix, content in formats.items():
                     yield f"curves/{group.name}/{name}-{kind}.{suffix}", content
@@ -114,11 +115,11 @@ def _remove_old(folder: Path, written: Sequence[Path]) -> None:
     from discover_rl.report import comparison_figures
 
     group = rf"({'|'.join(ALGORITHMS)})(-settings)?"
-    bands, suffix = "|".join(data.BANDS), rf"\.({'|'.join(style.FORMATS)})"
+    kinds, suffix = "|".join(bands.BANDS), rf"\.({'|'.join(style.FORMATS)})"
     ours = re.compile(
         rf"tables/{group}({'|'.join(map(re.escape, (*tables.SUFFIXES, *discovery.SUFFIXES)))})"
-        rf"|curves/{group}-({bands}|{'|'.join(comparison_figures.FIGURES)}){suffix}"
-        rf"|curves/{group}/[^/]+-({bands}){suffix}"
+        rf"|curves/{group}-({kinds}|{'|'.join(comparison_figures.FIGURES)}){suffix}"
+        rf"|curves/{group}/[^/]+-({kinds}){suffix}"
     )
     paths = {path: path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     old = {path for path, name in paths.items() if ours.fullmatch(name)}

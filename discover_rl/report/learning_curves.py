@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from discover_rl.report import data, formatting, published, statistics, style
+from discover_rl.report import bands, formatting, published, statistics, style
 from discover_rl.report.groups import Group, Panel
 from discover_rl.report.style import LineStyle
 
@@ -101,8 +101,8 @@ def _panel(
             curves = published_curves[key]
             steps = np.arange(curves.shape[1]) * published.EVERY
             inside = steps <= line.cell.steps
-            smoothed = statistics.smooth(curves, data.WINDOW)[:, inside]
-            curve = data.curve_of(*data.thin(steps[inside], smoothed), data.BANDS[kind])
+            smoothed = statistics.smooth(curves, bands.WINDOW)[:, inside]
+            curve = bands.curve_of(*bands.thin(steps[inside], smoothed), bands.BANDS[kind])
             axes.plot(curve.steps, curve.value, color=look.colour, linestyle=look.dashes, **THIN)
             shown = True
     if not any(len(line.steps) for line in panel.lines.values()):
@@ -115,7 +115,7 @@ def _panel(
     return shown
 
 
-def _line(axes: Any, curve: data.Curve, look: LineStyle, with_counts: bool) -> None:
+def _line(axes: Any, curve: bands.Curve, look: LineStyle, with_counts: bool) -> None:
     """Draw a curve with its band, and a tick wherever runs end."""
     sparse = max(1, len(curve.steps) // 8)
     axes.plot(
@@ -159,6 +159,6 @@ def _published_label(shown: bool) -> list[tuple[str, dict[str, Any]]]:
 
 def _caption(figure: Any, kind: str, panels: Sequence[Panel], before: str = "") -> None:
     lines = [line for panel in panels for line in panel.lines.values() if len(line.steps)]
-    windows = sorted({line.window for line in lines}) or [data.WINDOW]
+    windows = sorted({line.window for line in lines}) or [bands.WINDOW]
     text = f"{CAPTIONS[kind]}, window {' or '.join(map(str, windows))}"
     figure.suptitle(style.plain(before) + text, fontsize=8, color="dimgrey")

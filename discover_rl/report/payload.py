@@ -16,7 +16,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from discover_rl.config import current_names
-from discover_rl.report import data, discovery, formatting, statistics, style, summary, tables
+from discover_rl.report import (
+    bands,
+    discovery,
+    formatting,
+    statistics,
+    style,
+    summary,
+    tables,
+)
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import Data, Results, RunInfo
 from discover_rl.studies import status
@@ -80,7 +88,7 @@ def build(
         "states": [[state, states[state]] for state in status.STATES if states[state]],
         "facts": _facts(everything),
         "windows": WINDOWS,
-        "window": data.WINDOW,
+        "window": bands.WINDOW,
         "kinds": KINDS,
         "groups": [_group(analysis, places) for analysis in analyses],
         "grids": list(grids),
@@ -125,7 +133,7 @@ def _facts(everything: Data) -> list[list[str]]:
 
 def _curves(cells: Sequence[Results], cache: CurveCache) -> list[Tree]:
     """The curves of each cell, from the cache where they have not changed."""
-    points = max(FEWEST_POINTS, min(data.POINTS, MOST_POINTS // max(1, len(cells))))
+    points = max(FEWEST_POINTS, min(bands.POINTS, MOST_POINTS // max(1, len(cells))))
     found = []
     for results in cells:
         shape = str(results.scores.shape)
@@ -142,7 +150,7 @@ def _cell_curves(results: Results, points: int) -> Tree:
     """A cell's curves with every window and band, and how many runs they are of at each point."""
     drawn: Tree = {"steps": [], "curves": {}}
     for window in WINDOWS if len(results.steps) else ():
-        usual = window == data.WINDOW and points == data.POINTS
+        usual = window == bands.WINDOW and points == bands.POINTS
         curves = results.curves if usual else results.smoothed(window, points)
         first = next(iter(curves.values()))
         drawn["steps"] = first.steps.tolist()
@@ -155,7 +163,7 @@ def _cell_curves(results: Results, points: int) -> Tree:
     return drawn
 
 
-def _numbers(curve: data.Curve) -> list[Any]:
+def _numbers(curve: bands.Curve) -> list[Any]:
     """Value and bounds, rounded to a few thousandths of their span; None where there is none."""
     rows = np.stack([curve.value, curve.low, curve.high])
     finite = rows[np.isfinite(rows)]

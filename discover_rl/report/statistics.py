@@ -141,6 +141,23 @@ def smooth(x: Any, window: int = 5) -> np.ndarray:
     return total / count
 
 
+def mean_over(steps: Any, curve: Any) -> float:
+    """The mean of a curve over its steps: the area under it by the trapezoid rule, divided by the
+    steps between its first and its last point.
+
+    Args:
+        steps: (points,) in order, not necessarily evenly spaced.
+        curve: (points,)
+
+    >>> mean_over([0, 10, 40], [0.0, 1.0, 1.0])
+    0.875
+    """
+    steps, curve = np.asarray(steps, float), np.asarray(curve, float)
+    if len(steps) < 2:
+        return float(curve.mean()) if curve.size else float("nan")
+    return float(np.trapezoid(curve, steps) / (steps[-1] - steps[0]))
+
+
 def normalise(x: Any, low: float, high: float) -> np.ndarray:
     """(x − low) / (high − low). State the references `low` and `high` wherever the result is shown.
 

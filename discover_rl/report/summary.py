@@ -73,16 +73,20 @@ def sentences(analysis: Analysis) -> list[str]:
         return [f"There is one {group.kind} only, {quoted(group.base)}: nothing to compare."]
     parts = [
         f"All is compared with {quoted(group.base)} ({group.why}): difference of interquartile "
-        "means (IQMs) of final scores, with its 95 % bootstrap interval."
+        "means (IQMs) of final scores, with its 95 % bootstrap interval. The area under the curve "
+        "is the mean return over a run from step 0 to its end; it is compared in the same way, and "
+        "by the same rules it is claimed or not: lines may end alike of which one learns sooner."
     ]
     lines = [f"- {comparison_text(compared, group.base)}" for compared in analysis.comparisons]
     parts.append("\n".join(lines) or f"- There is nothing to compare with {quoted(group.base)}.")
-    claims = [compared for compared in analysis.comparisons if compared.claim]
-    if claims:
+    finals = sum(bool(compared.claim) for compared in analysis.comparisons)
+    areas = sum(bool(compared.area_claim) for compared in analysis.comparisons)
+    if finals or areas:
         able = sum(compared.claimable for compared in analysis.comparisons)
         parts.append(
-            f"Of {able} comparisons, {len(claims)} came out one way. Each is at 95 % by itself: of "
-            f"{able} between equals, about {able / 20:.2g} would, too, and more where runs are few."
+            f"Of {able} comparison{'s' * (able != 1)} of final scores, {finals} came out one way, and of as many of "
+            f"areas {areas}. Each is at 95 % by itself: of {2 * able} between equals, about "
+            f"{2 * able / 20:.2g} would, too, and more where runs are few."
         )
     return parts + _over_all_tasks(analysis) + _efficiency(analysis)
 
@@ -94,11 +98,15 @@ def comparison_text(compared: Comparison, base: str) -> str:
     """
     what = f"{quoted(compared.label)} − {quoted(base)} on {compared.panel}"
     runs = f"{compared.runs[0]} and {compared.runs[1]} runs"
-    if compared.difference is None or compared.improvement is None:
+    if compared.difference is None or compared.improvement is None or compared.area is None:
         return f"{what}: nothing can be said, {runs} are done."
-    conclusion = verdict(compared.difference, compared.runs, compared.label, compared.failed)
     difference, above = interval_text(compared.difference), _above(compared.improvement, base)
-    return f"{what}: {difference}, {runs}: {conclusion}; {above}."
+    conclusion, on_area = (
+        verdict(interval, compared.runs, compared.label, compared.failed)
+        for interval in (compared.difference, compared.area)
+    )
+    area = f"Area under the curve: {interval_text(compared.area)}: {on_area}."
+    return f"{what}: {difference}, {runs}: {conclusion}; {above}. {area}"
 
 
 def verdict(difference: Interval, runs: Sequence[int], label: str, failed: int = 0) -> str:
@@ -228,12 +236,16 @@ def _pair_text(pair: Pair, base: str) -> str:
     """'“discover” − “gaussian”, all (2 of 3 tasks), normalised: …'"""
     what = f"{quoted(pair.label)} − {quoted(base)}, {pair.common.name}"
     without = f" Without {_reasons(pair.common.left_out)}." if pair.common.left_out else ""
-    if pair.difference is None or pair.improvement is None:
+    if pair.difference is None or pair.improvement is None or pair.area is None:
         return f"{what}: nothing can be said over all tasks.{without}"
-    conclusion = verdict(pair.difference, pair.runs, pair.label, pair.failed)
+    conclusion, on_area = (
+        verdict(interval, pair.runs, pair.label, pair.failed)
+        for interval in (pair.difference, pair.area)
+    )
     return (
         f"{what}, normalised: {interval_text(pair.difference)}: {conclusion}; "
-        f"{_above(pair.improvement, base)}.{without}"
+        f"{_above(pair.improvement, base)}. Area under the curve, normalised: "
+        f"{interval_text(pair.area)}: {on_area}.{without}"
     )
 
 

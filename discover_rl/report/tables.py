@@ -1,7 +1,8 @@
-"""Final scores as tables: Markdown, LaTeX (booktabs) and CSV.
+"""Final scores and areas under the curve as tables: Markdown, LaTeX (booktabs) and CSV.
 
-Every group has an overview in the layout of the paper's Table 1, mean ± standard deviation over
-seeds, and a table of details with a row for each cell. The CSV has the details in full precision.
+Every group has an overview of either in the layout of the paper's Table 1, mean ± standard
+deviation over seeds, and a table of details with a row for each cell. The CSV has the details in
+full precision.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ import numpy as np
 
 from discover_rl.report import comparisons, formatting, published, statistics
 from discover_rl.report.comparisons import Analysis
-from discover_rl.report.data import FEWEST_RUNS, FINE, Results
+from discover_rl.report.data import FEWEST_RUNS, FINE, Measure, Results
 from discover_rl.report.groups import Group, Panel
 from discover_rl.storage import scores
 
 DETAILS = (
     *("task", "algorithm", "line", "runs", "of", "mean", "sd", "iqm", "low", "high", "bold"),
     *("span", "published_mean", "published_sd", "published_task", "published_source"),
-    "published_span",
+    *("published_span", "area_mean", "area_sd", "area_iqm", "area_low", "area_high", "area_bold"),
 )
 """Columns of the CSV with the details."""
-SUFFIXES = (".md", ".tex", "-details.tex", ".csv", "-comparisons.csv")
+AREA = "area under the curve: mean return over a run, from step 0 to its end"
+"""What is said of areas, see `Results.area`."""
+SUFFIXES = (".md", ".tex", "-area.tex", "-details.tex", ".csv", "-comparisons.csv")
 """How the names of a group's files end."""
 
 
@@ -55,10 +58,12 @@ class Table(NamedTuple):
 def files(analysis: Analysis) -> dict[str, bytes]:
     """All files of a group, by how their names end."""
     first, second, notes = overview(analysis), details(analysis), remarks(analysis)
+    area = overview(analysis, "area")
     on_published = published_remarks(analysis)
     parts = [
         f"# {formatting.markdown(analysis.group.title)}",
         markdown(first),
+        markdown(area),
         *map(formatting.markdown, notes),
         markdown(second),
         *map(formatting.markdown, on_published),
@@ -66,6 +71,7 @@ def files(analysis: Analysis) -> dict[str, bytes]:
     texts = (
         "\n\n".join(parts) + "\n",
         latex(first, notes),
+        latex(area, notes),
         latex(second, notes + on_published),
         as_csv(analysis),
         comparisons.as_csv(analysis),
@@ -73,13 +79,18 @@ def files(analysis: Analysis) -> dict[str, bytes]:
     return {suffix: text.encode() for suffix, text in zip(SUFFIXES, texts, strict=True)}
 
 
-def overview(analysis: Analysis) -> Table:
+def overview(analysis: Analysis, measure: Measure = "final") -> Table:
     """Mean ± standard deviation: lines down and tasks across, or, with more tasks than lines, the
-    other way round."""
+    other way round.
+
+    Args:
+        analysis: Of a group.
+        measure: What of its runs: final scores or areas under the curve.
+    """
     group = analysis.group
     tasks_down = len(group.panels) > len(group.labels)
     entries = {
-        (panel.title, label): _entry(analysis, panel, label)
+        (panel.title, label): _entry(analysis, panel, label, measure)
         for panel in group.panels
         for label in group.labels
     }
@@ -92,7 +103,8 @@ def overview(analysis: Analysis) -> Table:
             [Entry(label), *(entries[task, label] for task in titles)] for label in group.labels
         ]
         head = [group.kind, *titles]
-    return Table(head, rows, f"{group.title}: {_measure(group)}")
+    what = _measure(group) if measure == "final" else AREA
+    return Table(head, rows, f"{group.title}: {what}")
 
 
 def details(analysis: Analysis) -> Table:
@@ -101,18 +113,22 @@ def details(analysis: Analysis) -> Table:
     for row in found:
         beside = [other for other in found if other["task"] == row["task"] and other["runs"]]
         text = formatting.number_format((other["mean"], other["sd"]) for other in beside)
-        interval = "–"
-        if row["low"] is not None:
-            interval = f"[{text(row['low'])}, {text(row['high'])}]"
+        interval, area = (
+            "–" if low is None else f"[{text(low)}, {text(high)}]"
+            for low, high in ((row["low"], row["high"]), (row["area_low"], row["area_high"]))
+        )
         published_text = "–"
         if row["published_mean"] is not None:
             numbers = row["published_mean"], row["published_sd"]
             spread = " ± ".join(map(formatting.number_format([numbers]), numbers))
             published_text = f"{spread} ({row['published_task']})"
         texts = [row["task"], row["line"], f"{row['runs']} of {row['of']}"]
-        texts += [text(row["iqm"]), interval, text(row["mean"]), text(row["sd"]), published_text]
-        rows.append([Entry(entry, row["bold"] and i == 3) for i, entry in enumerate(texts)])
+        texts += [text(row["iqm"]), interval, text(row["mean"]), text(row["sd"])]
+        texts += [text(row["area_iqm"]), area, published_text]
+        bold = {3: row["bold"], 7: row["area_bold"]}
+        rows.append([Entry(entry, bold.get(i, False)) for i, entry in enumerate(texts)])
     head = ["task", analysis.group.kind, "runs", "IQM", "95 % interval of IQM", "mean", "sd"]
+    head += ["area under the curve, IQM", "95 % interval of it"]
     caption = f"{analysis.group.title}: {_measure(analysis.group)}, in detail"
     return Table([*head, "published mean ± sd"], rows, caption, words=2)
 
@@ -218,18 +234,19 @@ def _lines(group: Group) -> list[Results]:
     return [line for panel in group.panels for line in panel.lines.values()]
 
 
-def _entry(analysis: Analysis, panel: Panel, label: str) -> Entry:
+def _entry(analysis: Analysis, panel: Panel, label: str, measure: Measure) -> Entry:
     """Mean ± standard deviation, and how many runs are done if not all are."""
     line = panel.lines.get(label)
     if line is None or not len(line.final):
         return Entry("–" if line is None else f"– (0 of {len(line.runs)})")
-    beside = [statistics.mean_sd(other.final) for other in panel.lines.values() if len(other.final)]
-    number = formatting.number_format(beside)
-    mean, sd = statistics.mean_sd(line.final)
+    found = [other.measured(measure) for other in panel.lines.values()]
+    number = formatting.number_format([statistics.mean_sd(x) for x in found if len(x)])
+    mean, sd = statistics.mean_sd(line.measured(measure))
     text = number(mean) if sd is None else f"{number(mean)} ± {number(sd)}"
     if not line.done.all():
         text += f" ({len(line.final)} of {len(line.runs)})"
-    return Entry(text, analysis.best[panel.title] == label)
+    best = analysis.best if measure == "final" else analysis.best_area
+    return Entry(text, best[panel.title] == label)
 
 
 def _detail_rows(analysis: Analysis) -> list[dict[str, Any]]:
@@ -241,6 +258,7 @@ def _detail_rows(analysis: Analysis) -> list[dict[str, Any]]:
             row |= {"task": panel.title, "algorithm": line.cell.algorithm, "line": label}
             row |= {"runs": len(line.final), "of": len(line.runs)}
             row |= _scores(line) | {"bold": analysis.best[panel.title] == label}
+            row |= {"area_bold": analysis.best_area[panel.title] == label}
             row |= {"span": _span_text(line.spans)}
             if (number := published.number(line.cell)) is not None:
                 kind = line.cell.task.rpartition("-v")[0]
@@ -262,9 +280,12 @@ def _span_text(spans: Sequence[tuple[int, int]]) -> str:
 def _scores(line: Results) -> dict[str, float | None]:
     if not len(line.final):
         return {}
-    mean, sd = statistics.mean_sd(line.final)
-    interval = statistics.bootstrap(line.final, resampling=FINE)
-    return {"mean": mean, "sd": sd} | dict(zip(("iqm", "low", "high"), interval, strict=True))
+    found: dict[str, float | None] = {}
+    for prefix, runs in (("", line.final), ("area_", line.area)):
+        numbers = *statistics.mean_sd(runs), *statistics.bootstrap(runs, resampling=FINE)
+        names = (f"{prefix}{name}" for name in ("mean", "sd", "iqm", "low", "high"))
+        found |= zip(names, numbers, strict=True)
+    return found
 
 
 def _measure(group: Group) -> str:

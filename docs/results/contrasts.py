@@ -3,8 +3,10 @@
     python docs/results/contrasts.py STUDY FIRST SECOND [--records FOLDER] [--until STEP]
         [--published FOLDER [--beside FIRST SECOND]]
 
-Prints the first arm's score less the second's, with 95 % bootstrap intervals: of final scores, by
-interquartile means and by means; of whole curves, by means; and of the first half of them. With a
+Prints the first arm's score less the second's, with 95 % bootstrap intervals: of final scores and
+of areas under the curve, by interquartile means and by means; of all evaluations, by means; and of
+the first half of them. Whether a difference may be claimed is said of final scores and of areas, by
+the rules of reports. With a
 copy of the authors' curves it also prints their difference, and how much larger that is than the
 measured one, with the runs of all four sides resampled, and each arm's part in that. The published
 runs are those of the same two arms, or of the two that stand `--beside` them: for an arm that does
@@ -24,7 +26,7 @@ import numpy as np
 from discover_rl import studies
 from discover_rl.core.hyperparameters import nearest
 from discover_rl.core.types import UserError
-from discover_rl.report import data, published, statistics
+from discover_rl.report import data, published, statistics, summary
 from discover_rl.report.data import Results
 from discover_rl.report.resampling import Interval, Statistic
 
@@ -52,8 +54,12 @@ def main() -> None:
             raise UserError(f"{args.study} has no arm {name}.{nearest(name, arms)}")
     sides = [arms[args.first], arms[args.second]]
     print(f"{args.first} - {args.second}, {found.progress}")
+    runs, failed = [len(side.final) for side in sides], sum(side.failed for side in sides)
     for what, (scores, statistic) in contrasts(sides).items():
-        print(f"{what}: {_text(statistics.difference(*scores, statistic, data.FINE))}")
+        difference = statistics.difference(*scores, statistic, data.FINE)
+        claimed = statistic is statistics.iqm  # what reports claim by
+        verdict = f": {summary.verdict(difference, runs, args.first, failed)}" if claimed else ""
+        print(f"{what}: {_text(difference)}{verdict}")
     chance = statistics.improvement(sides[0].final, sides[1].final, data.FINE)
     value, low, high = (100 * number for number in chance)
     who = f"a run of {args.first} scores above one of {args.second}"
@@ -67,10 +73,12 @@ def contrasts(sides: Sequence[Results]) -> dict[str, tuple[list[np.ndarray], Sta
     """What is compared: by name, the scores of both sides, (runs,) each, and the statistic."""
     half = (len(sides[0].steps) + 1) // 2
     finals = [results.final for results in sides]
+    areas = [results.area for results in sides]
     whole = [results.scores.mean(axis=1) for results in sides]
     first_half = [results.scores[:, :half].mean(axis=1) for results in sides]
     return {
         **{f"final, {name}": (finals, statistic) for name, statistic in STATISTICS.items()},
+        **{f"area, {name}": (areas, statistic) for name, statistic in STATISTICS.items()},
         "whole curve, means": (whole, np.average),
         "first half, means": (first_half, np.average),
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from discover_rl.report import data, groups, learning_curves, summary, tables
+from discover_rl.report import bands, data, groups, learning_curves, summary, tables
 from tests.helpers.records import analysed, declare, write_records
 
 TWO = {"task": "Hopper-v5", "algorithm": "td3", "strategy": ["gaussian", "discover"]}
@@ -38,4 +38,4 @@ def test_ablations_have_a_line_for_each_value(tmp_path):
     names = [group.name for group in groups.groups(data.load(several, tmp_path))]
     assert names == ["td3", "td3-settings"]
     assert groups.slug("a:My-v0, λ = 0.1, γ = 1") == "a-My-v0-lam=0.1-gamma=1"
-    assert all(learning_curves.grid(found.group, kind, {})["svg"] for kind in data.BANDS)
+    assert all(learning_curves.grid(found.group, kind, {})["svg"] for kind in bands.BANDS)

@@ -11,7 +11,7 @@ import pytest
 
 from discover_rl import report
 from discover_rl.core.types import UserError
-from discover_rl.report import comparisons, data, live, page, payload, statistics
+from discover_rl.report import bands, comparisons, data, live, page, payload, statistics
 from tests.helpers.records import declare, write_record, write_records
 from tests.report.pages import EVIL, GRID, built, data_in, document, malicious, rising
 
@@ -78,7 +78,7 @@ def test_a_report_has_the_page(tmp_path):
 
 
 def test_a_thousand_long_runs_make_a_page_of_a_few_megabytes(tmp_path, monkeypatch):
-    monkeypatch.setitem(data.BANDS, "iqm", statistics.half_sd_band)  # as many numbers, sooner
+    monkeypatch.setitem(bands.BANDS, "iqm", statistics.half_sd_band)  # as many numbers, sooner
     grid = {"task": [f"Task{i}-v0" for i in range(25)], "algorithm": "td3"}
     study = declare(grid | {"strategy": ["none", "gaussian", "ou", "discover"]}, seeds=10)
     header = {"run": {"settings": {f"setting{i}": i / 7 for i in range(30)}}, "code": {"a": "1"}}
@@ -96,7 +96,7 @@ def test_a_thousand_long_runs_make_a_page_of_a_few_megabytes(tmp_path, monkeypat
     assert len(everything.runs) == 1000
     assert len(text.encode()) < 4e6
     found = data_in(text)
-    assert all(len(grid) <= data.POINTS and grid[-1] == 10**6 for grid in found["grids"])
+    assert all(len(grid) <= bands.POINTS and grid[-1] == 10**6 for grid in found["grids"])
     assert len(found["setups"]) == 1
 
 

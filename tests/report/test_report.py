@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from discover_rl import report, studies
 from discover_rl.cli.main import app
-from discover_rl.report import data, statistics, summary, tables
+from discover_rl.report import bands, data, statistics, summary, tables
 from discover_rl.report.resampling import Interval
 from discover_rl.storage import files
 from tests.helpers.records import DIVERGED, analysed, declare, write_record, write_records
@@ -190,8 +190,8 @@ def test_short_curves_are_smoothed_over_a_tenth_of_their_evaluations(tmp_path):
 
 def test_long_curves_are_thinned_to_the_last_point():
     steps = np.arange(1001) * 1000
-    left, curves = data.thin(steps, np.stack([steps, -steps]))
-    assert len(left) <= data.POINTS + 1
+    left, curves = bands.thin(steps, np.stack([steps, -steps]))
+    assert len(left) <= bands.POINTS + 1
     assert left[-1] == 1_000_000
     np.testing.assert_array_equal(curves, [left, -left])
 

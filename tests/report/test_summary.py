@@ -225,6 +225,6 @@ def test_columns_of_words_are_on_the_left_and_iqm_comes_before_the_mean(partial)
     _, (found,) = analysed(*partial)
     details = tables.details(found)
     assert details.head[:6] == ["task", "arm", "runs", "IQM", "95 % interval of IQM", "mean"]
-    assert "|---|---|---:|---:|---:|---:|---:|---:|" in tables.markdown(details)
-    assert r"{@{} llrrrrrr @{}}" in tables.latex(details)
+    assert "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|" in tables.markdown(details)
+    assert r"{@{} llrrrrrrrr @{}}" in tables.latex(details)
     assert formatting.latex("“a”") == "``a''"
