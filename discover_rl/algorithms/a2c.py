@@ -51,10 +51,5 @@ def optimiser(hp: Hyper) -> Optimiser:
 
 def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OnPolicyAlgorithm:
     """A2C on tasks with these spaces, exploring by this strategy."""
-    parts = Parts(
-        policy_loss=policy_loss,
-        value_loss=value_loss,
-        optimiser=optimiser,
-        normalise_advantages=False,
-    )
+    parts = Parts(policy_loss=policy_loss, value_loss=value_loss, optimiser=optimiser)
     return on_policy.make(spec, settings, strategy, parts)

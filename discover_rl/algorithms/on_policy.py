@@ -49,6 +49,11 @@ from discover_rl.core.types import (
 from discover_rl.strategies.interface import Strategy, View
 
 
+def standard_score(advantage: Array) -> Array:
+    """Advantages minus their mean, divided by their standard deviation: (n,) → (n,)."""
+    return (advantage - advantage.mean()) / (advantage.std(ddof=min(1, advantage.size - 1)) + 1e-5)
+
+
 def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPolicyAlgorithm:
     """The algorithm of these parts on tasks with these spaces, exploring by this strategy.
 
@@ -98,7 +103,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
     def init(key: Key, hp: Hyper, strategy_hyper: Any) -> State:
         actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
         normed = strategy.network.layer_norm
-        net = dict(networks.orthogonal(actor_key, inputs, hp.hidden, spec.action_size, normed))
+        sizes = inputs, hp.hidden, spec.action_size
+        net = dict(networks.orthogonal(actor_key, *sizes, normed, hp.head_gain))
         net["log_std"] = {"value": jnp.full(spec.action_size, hp.initial_log_std)}
         critic = networks.orthogonal(critic_key, inputs, hp.hidden, 1)
         joint = learning.joint(joint_key, strategy_hyper, net, critic)
@@ -180,10 +186,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
             hp.gae_lambda,
         ).reshape(count)
         target = advantage + whole.value
-        if parts.normalise_advantages:
-            advantage = (advantage - advantage.mean()) / (
-                advantage.std(ddof=min(1, count - 1)) + 1e-5
-            )
+        if settings.normalise_advantages == "rollout":
+            advantage = standard_score(advantage)
         sample = Sample(
             obs=steps.obs,
             context=steps.context,
@@ -237,6 +241,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
         whole, shared, belief = samples(state, belief, rollout, sample_key, progress)
         diagnostics = report(state, whole, progress)
         batches = likely.minibatches(order_key, whole)
+        if settings.normalise_advantages == "minibatch":
+            batches = batches._replace(advantage=jax.vmap(standard_score)(batches.advantage))
         keys = random.split(step_key, settings.epochs * settings.minibatches)
         state, each = jax.lax.scan(
             lambda now, step: update(now, *step, hp, shared, progress), state, (batches, keys)

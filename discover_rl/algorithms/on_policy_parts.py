@@ -35,10 +35,19 @@ class Hyper:
     entropy_weight: float = setting(0.0, "Weight of the entropy bonus.", low=0)
     max_grad_norm: float = setting(0.5, "Where the norm of gradients is cut.", above=0)
     initial_log_std: float = setting(0.0, "Where the logarithm of σ starts.")
+    head_gain: float = setting(
+        1.0, "Scale of the policy's last layer at the start.", low=0, omit_default=True
+    )
     horizon: int = setting(2048, "Steps of each environment in a rollout.", low=1)
     minibatches: int = setting(32, "Parts of a rollout, a step of learning each.", low=1)
     epochs: int = setting(10, "How often a rollout is gone through.", low=1)
     normalise: bool = setting(True, "Standardise observations, scale rewards.")
+    normalise_advantages: str = setting(
+        "none",
+        "Whether advantages are standardised, once per rollout or in each minibatch.",
+        choices=("none", "rollout", "minibatch"),
+        omit_default=True,
+    )
     hidden: tuple[int, ...] = setting((64, 64), "Widths of the hidden layers.", low=1)
 
 
@@ -62,7 +71,6 @@ class Parts(NamedTuple):
     """(values now, sample, hyper) → the value's loss."""
     optimiser: Callable[[Any], Optimiser]
     """(hyper) → the optimiser of clipped gradients."""
-    normalise_advantages: bool
 
 
 def blueprint(spec: Spec, hp: Hyper) -> Blueprint:

@@ -27,6 +27,7 @@ class Hyper(on_policy_parts.Hyper):
     """Hyper-parameters of PPO."""
 
     lr_decay = 1.0
+    normalise_advantages = "rollout"
     clip: float = setting(0.2, "ε: how far ratios and values may move before they are cut.", low=0)
     clip_value: bool = setting(True, "Cut how far values move.")
 
@@ -54,10 +55,5 @@ def optimiser(hp: Hyper) -> Optimiser:
 
 def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OnPolicyAlgorithm:
     """PPO on tasks with these spaces, exploring by this strategy."""
-    parts = Parts(
-        policy_loss=policy_loss,
-        value_loss=value_loss,
-        optimiser=optimiser,
-        normalise_advantages=True,
-    )
+    parts = Parts(policy_loss=policy_loss, value_loss=value_loss, optimiser=optimiser)
     return on_policy.make(spec, settings, strategy, parts)

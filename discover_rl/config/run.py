@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from discover_rl.config.settings import Compute, Eval, Score
-from discover_rl.core.hyperparameters import LANE_VALUES
+from discover_rl.core.hyperparameters import LANE_VALUES, omitted_defaults
 from discover_rl.core.schedules import Amplitude
-from discover_rl.envs.settings import Env, Making
+from discover_rl.envs.settings import KWARGS, Env
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,39 @@ class Run:
         """Whether its algorithm learns from rollouts of its present policy."""
         return self.hyper.on_policy
 
-    def to_json(self) -> dict[str, Any]:
-        """The run with all its settings but how it is scored, as line 1 of its record has it."""
-        groups = (
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All its settings but how it is scored, by their names, as JSON has their values."""
+        settings = {
+            prefix + field.name: _plain(getattr(group, field.name))
+            for prefix, group in self._groups
+            for field in dataclasses.fields(group)
+        }
+        del settings[KWARGS[:-1]]
+        return settings | self.env.making.to_json()
+
+    @property
+    def _groups(self) -> tuple[tuple[str, Any], ...]:
+        return (
             ("", self.hyper),
             ("strategy.", self.strategy_hyper),
             ("eval.", self.eval),
             ("env.", self.env),
             ("compute.", self.compute),
         )
-        settings = {
-            prefix + field.name: _plain(getattr(group, field.name))
-            for prefix, group in groups
-            for field in dataclasses.fields(group)
-            if group is not self.env or field.name not in Making._fields
+
+    def to_json(self) -> dict[str, Any]:
+        """The run with its settings, as line 1 of its record has it."""
+        omitted = {
+            prefix + name: _plain(value)
+            for prefix, group in self._groups
+            for name, value in omitted_defaults(type(group)).items()
         }
-        settings |= self.env.making.to_json()
+        settings = {
+            name: value
+            for name, value in self.settings.items()
+            if name not in omitted or omitted[name] != value
+        }
         named = {name: getattr(self, name) for name in ("task", "algorithm", "strategy")}
         return named | {"steps": self.steps, "seed": self.seed, "settings": settings}
 

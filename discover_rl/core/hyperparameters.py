@@ -34,6 +34,7 @@ def setting(
     high: float | None = None,
     above: float | None = None,
     choices: tuple[str, ...] = (),
+    omit_default: bool = False,
 ) -> Any:
     """Declare a field with its default, a sentence for the help text, and its range.
 
@@ -44,9 +45,26 @@ def setting(
         high: the largest value allowed.
         above: the value must be larger than this.
         choices: the words allowed, for a field of type str.
+        omit_default: leave it out of records where it has its default. For settings that came
+            later: runs without them are recorded as they always were.
     """
     meta = {"help": sentence, "low": low, "high": high, "above": above, "choices": choices}
+    meta["omit_default"] = omit_default
     return dataclasses.field(default=default, metadata=meta)
+
+
+def omitted_defaults(cls: type) -> dict[str, Any]:
+    """The defaults that records leave out, by the names of their settings.
+
+    >>> @dataclasses.dataclass
+    ... class Hyper:
+    ...     tau: float = setting(0.1, "There from the beginning.")
+    ...     gain: float = setting(1.0, "Came later.", omit_default=True)
+    >>> omitted_defaults(Hyper)
+    {'gain': 1.0}
+    """
+    fields = [field for field in dataclasses.fields(cls) if field.metadata["omit_default"]]
+    return {field.name: field.default for field in fields}
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(setting,))

@@ -76,11 +76,16 @@ def init(
 
 
 def orthogonal(
-    key: Any, inputs: int, hidden: tuple[int, ...], outputs: int, layer_norm: bool = False
+    key: Any,
+    inputs: int,
+    hidden: tuple[int, ...],
+    outputs: int,
+    layer_norm: bool = False,
+    head_gain: Any = 1.0,
 ) -> Net:
     """Make a network with orthogonal weights, scaled by √2 except in the head, and zero biases.
 
-    The arguments are those of `init`.
+    The arguments are those of `init`; `head_gain` scales the head.
     """
     import jax  # here, because a saved policy reads this file without JAX
 
@@ -88,7 +93,7 @@ def orthogonal(
     sizes = (inputs, *hidden, outputs)
     for i, own in enumerate(jax.random.split(key, len(hidden) + 1)):
         name = f"layer{i}" if i < len(hidden) else "head"
-        gain = 2**0.5 if i < len(hidden) else 1.0
+        gain = 2**0.5 if i < len(hidden) else head_gain
         weight = jax.nn.initializers.orthogonal(gain)(own, (sizes[i], sizes[i + 1]), np.float32)
         zeros = np.zeros(sizes[i + 1], np.float32)
         net[name] = {"weight": weight, "bias": zeros}

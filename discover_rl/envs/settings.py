@@ -29,8 +29,6 @@ class Making(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """The settings that a record has of it: those that are not their defaults.
 
-        Older records have none of them: a run of a task as it comes is recorded as it always was.
-
         >>> Making(action_repeat=2, kwargs=(("size", (1, 2)),)).to_json()
         {'env.action_repeat': 2, 'env.kwargs.size': [1, 2]}
         """
@@ -60,10 +58,15 @@ class Env:
         False, "Learn from a time limit as from a termination (on: as the authors' code)."
     )
     action_repeat: int = setting(
-        1, "Steps of the task for which an action is repeated, as one step of the run.", low=1
+        1,
+        "Steps of the task for which an action is repeated, as one step of the run.",
+        low=1,
+        omit_default=True,
     )
     wrappers: tuple[str, ...] = setting(
-        (), "Gymnasium wrappers around the task, the innermost first, each as module:function."
+        (),
+        "Gymnasium wrappers around the task, the innermost first, each as module:function.",
+        omit_default=True,
     )
     kwargs: tuple[tuple[str, Any], ...] = setting(
         (), "Arguments of gymnasium.make, each as env.kwargs.NAME=VALUE."

@@ -32,4 +32,4 @@ def unusual_settings(cell: Cell) -> dict[str, Any]:
 def _usual_settings(task: str, algorithm: str, strategy: str) -> Mapping[str, Any]:
     """What a run has if nothing is set."""
     (run,) = config.resolve(config.Request(task, algorithm, strategy, LONG))
-    return run.to_json()["settings"]
+    return run.settings

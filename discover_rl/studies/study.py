@@ -92,7 +92,7 @@ class Cell:
             found = config.resolve(request)
         except UserError as error:
             raise UserError(f"{self.where}, {self.name}: {error}") from error
-        settings = found[0].to_json()["settings"]
+        settings = found[0].settings
         for name, value in self.varied.items():
             if isinstance(value, int) and isinstance(settings.get(name), list):
                 raise UserError(f"{self.where}: {name} in [grid] is a list of lists.")

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from discover_rl import algorithms
 from discover_rl.config import SHARED, Run, current_names
+from discover_rl.core.hyperparameters import omitted_defaults
 from discover_rl.core.types import UserError
 from discover_rl.storage import checkpoints, files
 from discover_rl.storage.records import Record, record_path
@@ -138,11 +140,11 @@ def refuse_changed_task(run: Run, there: str, out: Path) -> None:
 def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """In what two runs differ, in words; '' if they are the same.
 
-    A record that is older than a setting of `config.SHARED` was made with its default. Where
-    `env.backend` is left open here, any will do.
+    A record that is older than a setting was made with its default. Where `env.backend` is left
+    open here, any will do.
     """
     there, here = (
-        {**_defaults(), **run, **current_names(run.get("settings", {}))} for run in (there, here)
+        {**_defaults(run), **run, **current_names(run.get("settings", {}))} for run in (there, here)
     )
     for name in sorted((there.keys() | here.keys()) - {"settings"}):
         if name == "env.backend" and here.get(name) == "auto":
@@ -152,12 +154,16 @@ def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     return ""
 
 
-def _defaults() -> dict[str, Any]:
-    return {
+def _defaults(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What a recorded run has where its record says nothing."""
+    shared = {
         prefix + field.name: field.default
         for prefix, group in SHARED.items()
         for field in dataclasses.fields(group)
     }
+    if run.get("algorithm") not in algorithms.ALGORITHMS:
+        return shared
+    return shared | omitted_defaults(algorithms.load(run["algorithm"]).Hyper)
 
 
 def resumable(path: Path, runs: Mapping[str, Run]) -> list[Run]:

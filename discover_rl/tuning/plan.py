@@ -100,7 +100,7 @@ def make_plan(
         raise UserError(f"{both[0]} is both set and tuned; remove one of --set and --range.")
 
     def settings_of(chosen: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _resolved(request, chosen)[0].to_json()["settings"]
+        return _resolved(request, chosen)[0].settings
 
     parsed = parse(ranges, settings_of)
     assert isinstance(request.seeds, tuple)
@@ -123,7 +123,7 @@ def _resolved(request: Request, parameters: Mapping[str, Any]) -> list[Run]:
     runs = resolve(dataclasses.replace(request, settings=settings))
     assert isinstance(request.seeds, tuple)
     if len(runs) > len(request.seeds):
-        ends = [run.to_json()["settings"] for run in (runs[0], runs[-1])]
+        ends = [run.settings for run in (runs[0], runs[-1])]
         name = next(name for name in current_names(settings) if ends[0][name] != ends[1][name])
         raise UserError(f"{name} has several values; --range {name}=a,b tries one or the other.")
     return runs

@@ -216,13 +216,17 @@ def order(key, count: int, epochs: int, minibatches: int) -> np.ndarray:
     return np.argsort(tags, axis=1, kind="stable").reshape(epochs * minibatches, -1)
 
 
+# Large steps, so that ratios and values come to be cut.
+LARGE = {"epochs": 2, "minibatches": 2, "actor_lr": 0.02, "max_grad_norm": 0.7}
+
+
 @pytest.mark.parametrize(
     ("name", "envs", "settings"),
     [
         ("a2c", 2, {"gae_lambda": 1.0, "max_grad_norm": 0.5}),
         ("a2c", 2, {"gae_lambda": 0.9, "max_grad_norm": 50.0}),
-        # Large steps, so that ratios and values come to be cut.
-        ("ppo", 1, {"epochs": 2, "minibatches": 2, "actor_lr": 0.02, "max_grad_norm": 0.7}),
+        ("ppo", 1, LARGE),
+        ("ppo", 1, LARGE | {"normalise_advantages": "minibatch", "max_grad_norm": 2.5}),
     ],
 )
 def test_a_whole_update_equals_numpy(name, envs, settings):
@@ -251,6 +255,19 @@ def test_a_whole_update_equals_numpy(name, envs, settings):
     cells.assert_close(got, [theirs.actor, theirs.critic, {"value": theirs.log_std}], 2e-5)
     moved = np.abs(after.critic["head"]["weight"] - start.critic["head"]["weight"]).max()
     assert moved > 1e-3
+
+
+def test_the_policys_last_layer_starts_as_large_as_it_is_told():
+    """Orthogonal times the gain: columns of that length. Nothing else starts otherwise."""
+    _, usual, _ = learner("ppo")
+    _, small, _ = learner("ppo", head_gain=0.01)
+    for state, gain in ((usual, 1.0), (small, 0.01)):
+        weight = np.asarray(state.actor["net"]["head"]["weight"])
+        size = cells.SPEC.action_size
+        np.testing.assert_allclose(weight.T @ weight, gain**2 * np.eye(size), atol=1e-6 * gain**2)
+    rest = [{n: it for n, it in s.actor["net"].items() if n != "head"} for s in (usual, small)]
+    cells.assert_same(*rest)
+    cells.assert_same(usual.critic, small.critic)
 
 
 def test_gradients_are_cut_jointly():

@@ -8,6 +8,7 @@ from discover_rl.algorithms import ALGORITHMS
 from discover_rl.algorithms.td3 import Hyper
 from discover_rl.config import Request, cohorts, preset, resolve
 from discover_rl.core.types import UserError
+from discover_rl.training import job
 
 MUJOCO = (
     *("Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Swimmer", "Walker2d"),
@@ -259,6 +260,16 @@ def test_an_algorithm_near_nothing_gives_all_of_them():
 
 
 # What the record gets
+
+
+def test_a_setting_that_came_later_is_recorded_where_it_has_another_value():
+    later = {"head_gain": 0.01, "normalise_advantages": "minibatch"}
+    plain, changed = (runs_of(it, algorithm="ppo")[0] for it in ({}, later))
+    assert not later.keys() & plain.to_json()["settings"].keys()
+    assert changed.to_json()["settings"] == plain.to_json()["settings"] | later
+    assert (plain.settings["head_gain"], plain.settings["normalise_advantages"]) == (1.0, "rollout")
+    said = job.difference(plain.to_json(), changed.to_json())
+    assert said == "head_gain is 1.0 there and 0.01 here"
 
 
 def test_to_json_is_fully_resolved_and_survives_json():

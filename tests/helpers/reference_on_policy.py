@@ -22,6 +22,10 @@ class RMSProp:
         return list(zip(moved[::2], moved[1::2], strict=True))
 
 
+def standard_score(advantage: np.ndarray) -> np.ndarray:
+    return (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-5)
+
+
 class Reference:
     """One run, without a strategy. `clip` is PPO's ε; None makes it A2C."""
 
@@ -56,12 +60,15 @@ class Reference:
             advantage[t] = later
         advantage = advantage.ravel()
         target = advantage + value
-        if self.clip is not None:
-            advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-5)
+        if self.hp.normalise_advantages == "rollout":
+            advantage = standard_score(advantage)
         old = self.log_prob(flat["obs"], flat["action"])
         for which in batches:
-            data = flat["obs"], flat["action"], old, value, advantage, target
-            self.step(*(column[which] for column in data))
+            seen = advantage[which]
+            if self.hp.normalise_advantages == "minibatch":
+                seen = standard_score(seen)
+            data = flat["obs"], flat["action"], old, value
+            self.step(*(column[which] for column in data), seen, target[which])
 
     def step(self, obs, action, old, old_value, advantage, target) -> None:
         n = len(obs)

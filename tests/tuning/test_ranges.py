@@ -28,6 +28,7 @@ def planned(ranges, algorithm="td3", **settings) -> tuning.Plan:
         ("hidden", "64,64;256", Range(choices=("64,64", "256"))),
         ("hidden", [(64, 64), 256], Range(choices=("64,64", "256"))),
         ("gamma", "0.9,0.99", Range(choices=(0.9, 0.99))),
+        ("env.action_repeat", "1,2", Range(choices=(1, 2))),  # records leave the 1 out
     ],
 )
 def test_a_range_has_the_type_of_its_setting(name, given, expected):
