@@ -18,6 +18,7 @@ from discover_rl.core.types import UserError
 from discover_rl.envs.gymnasium_vector import GymnasiumEpisodes
 from discover_rl.envs.rendering import frames_per_second, picture
 from discover_rl.storage.policies import Policy
+from discover_rl.system import extras
 from discover_rl.training.evaluation import Scores, evaluator_of, own_settings
 
 EVALUATION_EPISODES = 10
@@ -77,7 +78,7 @@ def encoder() -> str:
 
         return imageio_ffmpeg.get_ffmpeg_exe()
     except (ImportError, RuntimeError) as error:
-        raise UserError("A video needs a package: pip install 'discover_rl[video]'.") from error
+        raise UserError(extras.hint("A video", "video")) from error
 
 
 def render_without_screen() -> None:

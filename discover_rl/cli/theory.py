@@ -35,8 +35,10 @@ def theory(
         report,
     )
     from discover_rl.storage import files
+    from discover_rl.system.extras import needed_for_figures
     from discover_rl.training.observers.terminal import console, say
 
+    needed_for_figures()
     sizes = [size for size in SIZES if size <= states]
     agents = [*AGENTS, *(VARIANTS if variants else ())]
     measured = {

@@ -46,9 +46,11 @@ def visitation(
     from discover_rl.analysis.visitation import check_same_task, load, maps, measure
     from discover_rl.analysis.visitation.figure import draw
     from discover_rl.storage import files
+    from discover_rl.system.extras import needed_for_figures
     from discover_rl.training.observers.terminal import console, say
 
-    maps.tsne_class()  # fails at once if the package is missing
+    maps.tsne_class()  # these fail at once if a package is missing
+    needed_for_figures()
     runs = [load(path) for path in (first, second)]
     check_same_task(runs)
     measured = measure(runs, seed)

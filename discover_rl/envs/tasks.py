@@ -22,13 +22,7 @@ from discover_rl.envs.answers import WrongAnswer
 from discover_rl.envs.catalogue import DM_CONTROL, MUJOCO, OWN, id_here, pool_task
 from discover_rl.envs.rewards import ActionRepeat, DelayedReward
 from discover_rl.envs.settings import PLAIN, Making, thawed
-from discover_rl.system import hardware
-
-EXTRAS = {
-    **dict.fromkeys(("shimmy", "dm_control", "dm_env"), "dm_control"),
-    "gymnasium_robotics": "robotics",
-}
-"""Modules that tasks need, and the extra of this package that brings each."""
+from discover_rl.system import extras, hardware
 
 
 class Unmakeable(UserError):
@@ -84,11 +78,11 @@ def _cannot_make(task: str, error: Exception, filmed: bool, given: dict[str, Any
     """The error for a task that Gymnasium could not make, given what it raised."""
     module, colon, name = task.rpartition(":")
     reason = describe(error)
+    missing = extras.missing_module(error)
+    if extra := extras.EXTRAS.get(missing.split(".")[0]):
+        return Unmakeable(extras.hint(task, extra))
     if isinstance(error, ModuleNotFoundError):
-        cause = error.__cause__ if isinstance(error.__cause__, ModuleNotFoundError) else error
-        if extra := EXTRAS.get((cause.name or "").split(".")[0]):
-            return Unmakeable(f"{task} needs a package: pip install 'discover_rl[{extra}]'.")
-        return Unmakeable(f"{task} needs a module that is not installed: {cause.name}.")
+        return Unmakeable(f"{task} needs a module that is not installed: {missing}.")
     if isinstance(error, gymnasium.error.Error | ImportError | ValueError):
         reason = " ".join(str(error).split())
         if successor := _successor(name):
@@ -235,6 +229,8 @@ def _limit(env: gymnasium.Env) -> int | None:
 
 def cannot_render(task: str, error: Exception) -> UserError:
     """The error for a task that cannot be filmed, given what was raised."""
+    if extras.missing_module(error) == "pygame":
+        return UserError(extras.hint("A video", "video"))
     if task.rpartition(":")[2].rpartition("-v")[0] in MUJOCO:
         return UserError(
             "MuJoCo cannot render here: no EGL or OSMesa library works (Debian's libegl1 or "
@@ -316,7 +312,7 @@ def choose_backend(task: str, backend: str, place: str, making: Making = PLAIN) 
     check_backend(task, backend, making)
     installed = importlib.util.find_spec("envpool") is not None
     if backend == "envpool" and not installed:
-        raise UserError("env.backend=envpool needs a package: pip install 'discover_rl[envpool]'.")
+        raise UserError(extras.hint("env.backend=envpool", "envpool"))
     if backend == "auto":
         faster = place == "gpu" and hardware.cores() >= 4
         possible = installed and in_envpool(task) and not making.gymnasium_only

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discover_rl.report.groups import Group
+from discover_rl.system import extras
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,6 +70,7 @@ def figure(width: float, height: float, settings: Mapping[Any, Any] = SETTINGS) 
         height: In inches.
         settings: Matplotlib's, as long as the context lasts.
     """
+    extras.needed_for_figures()
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -30,6 +30,14 @@ class Result:
     score_last: int = 0
     """The setting score.last: how many evaluations its score is the mean of; 0: by the rule."""
 
+    def __repr__(self) -> str:
+        """The run and what it came to, in one line."""
+        run = self.run
+        named = " ".join(str(run[name]) for name in ("task", "algorithm", "strategy"))
+        ended = f"failed: {self.reason}" if self.failure else f"score {self.score():.4g}"
+        at = f"{self.steps[-1]:,}" if self.steps else "no"
+        return f"Result({named} seed {run['seed']}: {ended} after {at} steps, in {self.path})"
+
     def counted(self, last: int | None = None) -> list[int]:
         """Indices of the evaluations that its score is the mean of; `storage.scores` has the rule.
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from discover_rl.core.types import UserError
 from discover_rl.storage import files
+from discover_rl.system import extras
 from discover_rl.tuning.ranges import Range
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def needed() -> Any:
         import optuna
         import optuna.storages.journal
     except ImportError as error:
-        raise UserError("Tuning needs a package: pip install 'discover_rl[tune]'.") from error
+        raise UserError(extras.hint("Tuning", "tune")) from error
     return optuna
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import matplotlib as mpl
 import numpy as np
 
 from discover_rl.analysis.visitation import maps
@@ -38,6 +37,8 @@ def draw(runs: Sequence[VisitedStates], made: Map, common: bool) -> dict[str, by
     Returns:
         Files by name.
     """
+    import matplotlib as mpl
+
     everywhere = np.concatenate(made.places)
     width = bandwidth(everywhere)  # the same for all panels, so that they are equally smooth
     grid = _grid(everywhere, 3 * width)

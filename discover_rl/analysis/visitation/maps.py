@@ -10,6 +10,7 @@ import numpy as np
 from discover_rl.analysis.visitation.coverage import MEASURED, principal_axes
 from discover_rl.analysis.visitation.states import VisitedStates, evenly
 from discover_rl.core.types import UserError
+from discover_rl.system import extras
 
 ITERATIONS = 1500
 """Of t-SNE, as in the paper."""
@@ -69,9 +70,7 @@ def tsne_class() -> Any:
     try:
         from openTSNE import TSNE
     except ImportError as error:
-        raise UserError(
-            "Visitation needs a package: pip install 'discover_rl[visitation]'."
-        ) from error
+        raise UserError(extras.hint("Visitation", "visitation")) from error
     return TSNE
 
 

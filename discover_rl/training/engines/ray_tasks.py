@@ -11,7 +11,7 @@ from typing import Any
 
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.envs import modules
-from discover_rl.system import hardware
+from discover_rl.system import extras, hardware
 from discover_rl.training.engines import Outcome, local
 from discover_rl.training.events import Event, Stepped
 from discover_rl.training.job import Job
@@ -26,7 +26,7 @@ def needed() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise UserError("--engine ray needs a package: pip install 'discover_rl[ray]'.") from error
+        raise UserError(extras.hint("--engine ray", "ray")) from error
     return ray
 
 

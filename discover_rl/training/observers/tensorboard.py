@@ -12,6 +12,7 @@ from typing import Any
 
 from discover_rl.config import Run
 from discover_rl.core.types import UserError
+from discover_rl.system import extras
 from discover_rl.training.events import Report
 from discover_rl.training.observers.base import Observer, scalars
 
@@ -32,9 +33,7 @@ class TensorBoard(Observer):
             self._events = importlib.import_module("tensorboardX.proto.event_pb2")
             self._summaries = importlib.import_module("tensorboardX.summary")
         except ModuleNotFoundError as error:
-            raise UserError(
-                "TensorBoard needs a package: pip install 'discover_rl[tensorboard]'."
-            ) from error
+            raise UserError(extras.hint("TensorBoard", "tensorboard")) from error
         self._writers: dict[str, Any] = {}
         weakref.finalize(self, _close, self._writers)  # those of runs that did not finish
 

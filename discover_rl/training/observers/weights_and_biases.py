@@ -12,6 +12,7 @@ from typing import Any
 from discover_rl.config import Run
 from discover_rl.core.types import UserError
 from discover_rl.storage import files
+from discover_rl.system import extras
 from discover_rl.training.events import Report
 from discover_rl.training.observers.base import Observer, scalars
 
@@ -30,9 +31,7 @@ class WeightsAndBiases(Observer):
         try:
             self._wandb = importlib.import_module("wandb")
         except ModuleNotFoundError as error:
-            raise UserError(
-                "Weights & Biases needs a package: pip install 'discover_rl[wandb]'."
-            ) from error
+            raise UserError(extras.hint("Weights & Biases", "wandb")) from error
         with self._access():
             self._wandb.login()  # may ask for a key: better now than in the midst of training
 
