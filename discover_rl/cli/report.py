@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from discover_rl.cli.options import StudyFolder, StudyName, a_folder
+from discover_rl.cli.options import StudyFolder, StudyName, a_file, a_folder
 
 
 def report(
@@ -25,6 +25,14 @@ def report(
         int | None,
         typer.Option(metavar="STEP", help="Treat runs as if they ended at a step."),
     ] = None,
+    leaderboard: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.md",
+            help="Write a suite's leaderboard instead: one page and its figure.",
+            callback=a_file,
+        ),
+    ] = None,
 ) -> None:
     """Draw a study's curves, tabulate its scores and summarise what they show.
 
@@ -35,6 +43,10 @@ def report(
     from discover_rl.training.observers.terminal import say
 
     declared = load(study)
+    if leaderboard is not None:
+        for file in reports.write_leaderboard(declared, out or declared.out, leaderboard, until):
+            say(str(file))
+        return
     written = reports.write(declared, out or declared.out, to, published, until)
     say(written.summary)
     for file in written.files:

@@ -50,6 +50,7 @@ class Overall(NamedTuple):
         left_out: Titles of the other panels, and labels of lines that are left out, with reasons.
         all_panels: How many panels there are in the group.
         scores: By label and panel, (runs,).
+        areas: The same of areas under the curve.
     """
 
     panels: Sequence[str]
@@ -57,6 +58,7 @@ class Overall(NamedTuple):
     left_out: Mapping[str, str]
     all_panels: int
     scores: Mapping[str, Mapping[str, np.ndarray]]
+    areas: Mapping[str, Mapping[str, np.ndarray]]
 
     @property
     def several(self) -> bool:
@@ -164,7 +166,6 @@ def _pair(group: Group, label: str, panel_scales: Mapping[str, Scale]) -> Pair:
     if not common.several:
         return Pair(label, common, (0, 0), 0, None, None, None)
     sides = common.scores[label], common.scores[group.base]
-    areas = _common(group, labels, panel_scales, FEWEST_RUNS, "area").scores
     runs = [min(map(len, side.values())) for side in sides]
     kept = [panel for panel in group.panels if panel.title in common.panels]
     return Pair(
@@ -174,16 +175,12 @@ def _pair(group: Group, label: str, panel_scales: Mapping[str, Scale]) -> Pair:
         failed=sum(panel.lines[one].failed for panel in kept for one in labels),
         difference=statistics.difference(*sides),
         improvement=statistics.improvement(*sides),
-        area=statistics.difference(areas[label], areas[group.base]),
+        area=statistics.difference(common.areas[label], common.areas[group.base]),
     )
 
 
 def _common(
-    group: Group,
-    labels: Sequence[str],
-    panel_scales: Mapping[str, Scale],
-    fewest: int,
-    measure: Measure = "final",
+    group: Group, labels: Sequence[str], panel_scales: Mapping[str, Scale], fewest: int
 ) -> Overall:
     """Scores of these lines, over the panels in which each has at least `fewest` finished runs."""
     left_out, kept = {}, []
@@ -199,21 +196,25 @@ def _common(
             left_out[panel.title] = "all its scores are the same, and there is no reference"
         else:
             kept.append(panel)
-    scores = {
-        label: {
-            panel.title: statistics.normalise(
-                panel.lines[label].measured(measure), *panel_scales[panel.title][:2]
-            )
-            for panel in kept
+
+    def normalised(measure: Measure) -> dict[str, dict[str, np.ndarray]]:
+        return {
+            label: {
+                panel.title: statistics.normalise(
+                    panel.lines[label].measured(measure), *panel_scales[panel.title][:2]
+                )
+                for panel in kept
+            }
+            for label in (labels if kept else ())
         }
-        for label in labels
-    }
+
     return Overall(
         panels=[panel.title for panel in kept],
         tasks=len({panel.task for panel in kept}),
         left_out=left_out,
         all_panels=len(group.panels),
-        scores=scores if kept else {},
+        scores=normalised("final"),
+        areas=normalised("area"),
     )
 
 

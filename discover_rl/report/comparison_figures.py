@@ -74,7 +74,7 @@ def aggregate(analysis: Analysis) -> dict[str, bytes] | None:
         f"{analysis.group.title}: normalised scores of {analysis.overall.over}\n"
         f"bars: 95 % bootstrap intervals; {_meaning_of_one(analysis)}"
     )
-    return _forest(panels, title, "normalised score")
+    return forest(panels, title, "normalised score")
 
 
 def _meaning_of_one(analysis: Analysis) -> str:
@@ -135,7 +135,7 @@ def improvement(analysis: Analysis) -> dict[str, bytes] | None:
         "bars: 95 % bootstrap intervals; dashed line: as often above as below"
     )
     panels = _by_line(group.panels, rows)
-    return _forest(panels, title, "probability", (-0.04, 1.04), lambda axes: _line(axes, 0.5))
+    return forest(panels, title, "probability", (-0.04, 1.04), lambda axes: _line(axes, 0.5))
 
 
 def efficiency(analysis: Analysis) -> dict[str, bytes] | None:
@@ -167,7 +167,7 @@ def efficiency(analysis: Analysis) -> dict[str, bytes] | None:
         axes.set_xlim(-0.02 * steps, 1.1 * steps)
         style.steps_axis(axes.xaxis)
 
-    return _forest(_by_line(group.panels, rows), title, "steps", (0, steps), mark_end)
+    return forest(_by_line(group.panels, rows), title, "steps", (0, steps), mark_end)
 
 
 FIGURES: dict[str, Callable[[Analysis], dict[str, bytes] | None]] = {
@@ -192,7 +192,7 @@ def _by_line(panels: Sequence[Panel], rows: Mapping[str, Sequence[Mark]]) -> dic
     return {panels[0].title: [marks[0]._replace(row=label) for label, marks in rows.items()]}
 
 
-def _forest(
+def forest(
     panels: Mapping[str, Sequence[Mark]],
     title: str,
     measure: str,

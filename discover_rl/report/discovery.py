@@ -62,14 +62,23 @@ def discoveries(analysis: Analysis) -> list[Discovery]:
 
 
 def _discovery(panel: str, label: str, line: Results) -> Discovery:
+    first = first_found(line)
+    found = first[np.isfinite(first)]
+    median = float(np.median(found)) if len(found) else float("nan")
+    return Discovery(panel, label, len(first), len(found), median)
+
+
+def first_found(line: Results) -> np.ndarray:
+    """The step at which each run of a line on a sparse task found the reward; infinite: never.
+
+    Returns:
+        (runs that were evaluated after their start,)
+    """
     level = SHARE * references()[line.cell.task].high
     evaluated = ~np.isnan(line.scores[:, line.steps > 0]).all(axis=1)
     with np.errstate(invalid="ignore"):
         above = line.scores[evaluated] > level
-    found = above.any(axis=1)
-    steps = line.steps[above[found].argmax(axis=1)]
-    median = float(np.median(steps)) if found.any() else float("nan")
-    return Discovery(panel, label, int(evaluated.sum()), int(found.sum()), median)
+    return np.where(above.any(axis=1), line.steps[above.argmax(axis=1)], np.inf)
 
 
 def suite(analysis: Analysis) -> Table | None:

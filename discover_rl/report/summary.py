@@ -83,9 +83,10 @@ def sentences(analysis: Analysis) -> list[str]:
     areas = sum(bool(compared.area_claim) for compared in analysis.comparisons)
     if finals or areas:
         able = sum(compared.claimable for compared in analysis.comparisons)
+        many = "comparison" if able == 1 else "comparisons"
         parts.append(
-            f"Of {able} comparison{'s' * (able != 1)} of final scores, {finals} came out one way, and of as many of "
-            f"areas {areas}. Each is at 95 % by itself: of {2 * able} between equals, about "
+            f"Of {able} {many} of final scores, {finals} came out one way, and of as many "
+            f"of areas {areas}. Each is at 95 % by itself: of {2 * able} between equals, about "
             f"{2 * able / 20:.2g} would, too, and more where runs are few."
         )
     return parts + _over_all_tasks(analysis) + _efficiency(analysis)

@@ -101,9 +101,28 @@ def costs(
         if size not in sizes:
             sizes[size] = plan.lane_bytes(run)
         # One measurement serves all cohorts of a kind: they differ in the task alone.
-        like = first.setdefault(_kind(job), job)
+        like = first.setdefault(kind(job), job)
         found.append(_cost(job, like, sizes[size], timings, measuring))
     return found
+
+
+def step_seconds(jobs: Sequence[Job], timings: Timings) -> dict[tuple[str, str], float]:
+    """What a step of a run costs, where it was measured.
+
+    Args:
+        jobs: the cohorts whose steps are asked for.
+        timings: measurements so far; none is made.
+
+    Returns:
+        Seconds per step of a lane, by algorithm and strategy: the median over cohorts.
+    """
+    found: dict[tuple[str, str], list[float]] = {}
+    for job in jobs:
+        seconds = timings.get(kind(job), None)
+        if seconds is not None:
+            for pair in {(run.algorithm, run.strategy) for run in job.runs}:
+                found.setdefault(pair, []).append(seconds)
+    return {pair: float(np.median(each)) for pair, each in found.items()}
 
 
 def hours(jobs: Sequence[Job], found: Sequence[Cost], processes: int = 0) -> float | None:
@@ -163,8 +182,8 @@ def _cost(
         return timings.get(_physics_kind(run.task, run.env.making), measure)
 
     measure = functools.partial(_measured, like, measuring) if measuring else None
-    learning = timings.get(_kind(like), measure)
-    start = timings.get(f"start of {_kind(like)}", None)
+    learning = timings.get(kind(like), measure)
+    start = timings.get(f"start of {kind(like)}", None)
     here, there = physics(run), physics(like.runs[0])
     if learning is None or start is None or here is None or there is None:
         return Cost(lanes * size, disk, kept, None)
@@ -178,7 +197,7 @@ def _cost(
     return Cost(lanes * size, disk, kept, start + training + evaluating)
 
 
-def _kind(job: Job) -> str:
+def kind(job: Job) -> str:
     """The name of the measurement that serves this cohort."""
     run = job.runs[0]
     sizes = [f"{name}={getattr(run.hyper, name, '')}" for name in ("hidden", "batch_size")]
@@ -225,7 +244,7 @@ def _measured(job: Job, measuring: Callable[[str], None]) -> dict[str, float]:
     each = [(b[1] - a[1]) / (b[0] - a[0]) / len(job.runs) for a, b in spans]
     seconds = float(np.median(each))
     before = [a[1] - began - a[0] * seconds * len(job.runs) for a, _ in spans]
-    return {_kind(job): seconds, f"start of {_kind(job)}": max(0.0, float(np.median(before)))}
+    return {kind(job): seconds, f"start of {kind(job)}": max(0.0, float(np.median(before)))}
 
 
 def _physics_kind(task: str, making: Making) -> str:

@@ -71,6 +71,11 @@ def proposed(study: Study, out: Path) -> list[Job]:
     return _jobs(_extended(_fitting(_read(out), study, out), study), study, out)
 
 
+def kept(study: Study, out: Path) -> list[Job]:
+    """The cohorts that are kept in a study's folder; none if it was never run there."""
+    return _jobs(_read(out), study, out)
+
+
 def part_of(study: Study, shard: tuple[int, int]) -> list[Run]:
     """The runs of one part of a study. It is the same on every machine.
 

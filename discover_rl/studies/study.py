@@ -1,6 +1,7 @@
 """A study: a grid of runs, declared in one TOML file:
 
     about = "one sentence"
+    tuned = "nothing"                 # on its tasks; leaderboards quote it
     steps = 1_000_000
     seeds = 10                        # how many, or a list
     task_steps."Swimmer-v5" = 500_000 # a task whose runs have another length
@@ -53,7 +54,7 @@ WORDS = (*AXES, "name", "steps", "seeds")
 """Names in a file that are not settings."""
 NAME = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,80}")
 """What the name of an arm must match: it is the name of a folder, too."""
-KEYS = ("about", "source", "steps", "task_steps", "seeds", "set", "grid", "arm", "skip")
+KEYS = ("about", "source", "tuned", "steps", "task_steps", "seeds", "set", "grid", "arm", "skip")
 """The keys and tables that a file may have."""
 
 
@@ -113,6 +114,8 @@ class Study:
     """Environment steps of a run, of the longest if they differ."""
     cells: Sequence[Cell]
     """The combinations, in the order of the file."""
+    tuned: str = ""
+    """What was tuned on its tasks, and what was not; '' if the file does not say."""
 
     @property
     def names(self) -> list[str]:
@@ -191,9 +194,8 @@ def declared(text: str, name: str, where: str) -> Study:
         raise UserError(f"{where} is not valid TOML: {error}{hint}.") from error
     for key in content:
         _known(where, "", key, KEYS)
-    for key in ("steps", "grid"):
-        if key not in content:
-            raise UserError(f"{where} has no {key}.")
+    for key in [key for key in ("steps", "grid") if key not in content]:
+        raise UserError(f"{where} has no {key}.")
     common, grid = (_flat(where, key, content.get(key, {})) for key in ("set", "grid"))
     arms = [_flat(where, "[arm]", arm) for arm in _tables(where, "arm", content)] or [{}]
     skips = [_flat(where, "[skip]", skip) for skip in _tables(where, "skip", content)]
@@ -210,7 +212,8 @@ def declared(text: str, name: str, where: str) -> Study:
         raise UserError(f"{where} has {twice[0].name} twice; give every [[arm]] a name of its own.")
     for task in content.get("task_steps", {}):
         _known(where, "task_steps", task, {cell.task: 0 for cell in cells}, "There is no task")
-    return Study(name, str(content.get("about", "")), max(it.steps for it in cells), cells)
+    about, tuned = (str(content.get(key, "")) for key in ("about", "tuned"))
+    return Study(name, about, max(it.steps for it in cells), cells, tuned)
 
 
 def _matches(choice: Mapping[str, Any], skip: Mapping[str, Any]) -> bool:
@@ -322,10 +325,8 @@ def _check_names(
     for name, value in grid.items():
         if isinstance(value, list) and (not value or len(set(map(str, value))) < len(value)):
             raise UserError(f"{where}, [grid]: {name} is a list without repetition, not {value}.")
-    for arm in arms:
-        for name in arm:
-            if name in grid:
-                raise UserError(f"{where}: {name} is in [grid] and in an [[arm]]; take one out.")
+    for name in [name for arm in arms for name in arm if name in grid]:
+        raise UserError(f"{where}: {name} is in [grid] and in an [[arm]]; take one out.")
     for name in {name for skip in skips for name in skip}:
         keys = dict.fromkeys(["name", *grid, *(key for arm in arms for key in arm)])
         _known(where, "[[skip]]", name, keys)
