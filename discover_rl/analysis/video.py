@@ -25,7 +25,7 @@ EVALUATION_EPISODES = 10
 """Episodes of an evaluation, if the policy's file does not say."""
 
 
-def film(policy: Policy, task: str, path: Path, episodes: int) -> Scores:
+def film(policy: Policy, task: str, path: Path, episodes: int, seed: int | None = None) -> Scores:
     """Play episodes of a policy, one after the other, and write them into one video.
 
     If anything goes wrong there is no file.
@@ -35,6 +35,7 @@ def film(policy: Policy, task: str, path: Path, episodes: int) -> Scores:
         task: What it plays; its spaces must be the policy's.
         path: The video, which ends in .mp4.
         episodes: How many.
+        seed: As of `evaluate_policy`.
 
     Returns:
         Returns and lengths of the episodes, (1, episodes).
@@ -47,7 +48,7 @@ def film(policy: Policy, task: str, path: Path, episodes: int) -> Scores:
     own = own_settings(policy, task)
     together = max(episodes, own.get("eval.episodes", EVALUATION_EPISODES))
     draft = path.with_name(path.name + ".tmp")
-    with evaluator_of(policy, task, together, filmed=True) as (evaluator, nets):
+    with evaluator_of(policy, task, together, filmed=True, seed=seed) as (evaluator, nets):
         assert isinstance(evaluator.episodes, GymnasiumEpisodes)  # EnvPool has no pictures
         envs = evaluator.episodes.envs
         video = VideoWriter(ffmpeg, draft, frames_per_second(envs[0]))

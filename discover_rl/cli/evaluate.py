@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from discover_rl.cli.options import Trust, a_file, a_folder
-from discover_rl.core.types import UserError
+from discover_rl.core.types import LARGEST_SEED, UserError
 
 
 def evaluate(
@@ -19,14 +19,29 @@ def evaluate(
         int | None,
         typer.Option(min=1, help="Episodes per policy.", show_default="10; of a video 1"),
     ] = None,
-    task: Annotated[str | None, typer.Option(help="A task other than the one of training.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="A task other than the one of training, or the module of that, as module:id."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=LARGEST_SEED,
+            help="Start from the states of a run of this seed.",
+            show_default="each run's own",
+        ),
+    ] = None,
     video: Annotated[
         Path | None,
         typer.Option(help="Film the episodes of one policy.", metavar="FILE.mp4", callback=a_file),
     ] = None,
     trust: Trust = None,
 ) -> None:
-    """Evaluate saved policies without exploration, from the states of their runs' evaluations.
+    """Evaluate saved policies without exploration, from the states of their runs' evaluations,
+    or from those of --seed.
 
     A policy's files run no code. If it was trained on a module:id, name that by --task: the module
     is imported only then.
@@ -35,9 +50,9 @@ def evaluate(
 
     from discover_rl.analysis.video import film
     from discover_rl.envs.modules import check_named
-    from discover_rl.envs.versions import completed
+    from discover_rl.envs.versions import completed, is_registered
     from discover_rl.storage.policies import DESCRIPTION, find_policies, load_policy
-    from discover_rl.training.evaluation import backend_of, evaluate_policy, own_settings
+    from discover_rl.training.evaluation import backend_of, evaluate_policy, is_own, own_settings
     from discover_rl.training.observers.terminal import console, say, shown
 
     task = completed(task) if task else None
@@ -56,14 +71,19 @@ def evaluate(
         own = str(policy.about["task"])
         played = task or own
         settings = own_settings(policy, played)
+        if is_own(policy, played) and not is_registered(played):
+            raise UserError(
+                f"No module that is imported here registers {own}, which {folder} was trained on; "
+                f"name the one that does: --task module:{own}."
+            )
         hint = "" if task or ":" not in own else f"--task {own}"
         check_named(folder / DESCRIPTION, played, settings, [*(trust or []), task or ""], hint)
         if video:
-            scores = film(policy, played, video, episodes or 1)
+            scores = film(policy, played, video, episodes or 1, seed)
             if backend_of(policy, played) == "envpool":
                 say("The run was evaluated by EnvPool, whose episodes start from other states.")
         else:
-            scores = evaluate_policy(policy, played, episodes or 10)
+            scores = evaluate_policy(policy, played, episodes or 10, seed)
         table.add_row(
             shown(str(folder.relative_to(path) if folder != path else folder)),
             shown(own),

@@ -20,7 +20,7 @@ from discover_rl.algorithms import ALGORITHMS
 from discover_rl.config.run import Run
 from discover_rl.config.settings import RENAMED, SHARED, Eval, current_names, note_old_name
 from discover_rl.core.hyperparameters import LANE_VALUES, build, nearest, unknown
-from discover_rl.core.types import UserError
+from discover_rl.core.types import LARGEST_SEED, UserError
 from discover_rl.envs.settings import KWARGS, Env, arguments
 from discover_rl.strategies import ONLY, STRATEGIES
 
@@ -181,7 +181,7 @@ def check_seeds(seeds: Any) -> list[int]:
     listed = list(range(int(seeds)) if isinstance(seeds, Integral) else seeds)
     if not all(map(_whole, listed)) or not listed or len(set(listed)) < len(listed):
         raise UserError("seeds must be how many (at least 1), or a list without repetition.")
-    if any(not 0 <= seed < 2**32 - 1000 for seed in listed):
+    if any(not 0 <= seed <= LARGEST_SEED for seed in listed):
         raise UserError("every seed must be at least 0 and below 2³² − 1000.")
     return [int(seed) for seed in listed]
 

@@ -33,6 +33,10 @@ Role = Literal["target", "actor"]
 """Where in learning a policy is evaluated: in the critic's target, or in the actor's loss."""
 
 
+LARGEST_SEED = 2**32 - 1001
+"""Seeds of runs go up to this: evaluations have seeds above their run's."""
+
+
 class UserError(Exception):
     """A mistake that the user can correct. The message is one sentence and says how."""
 

@@ -24,6 +24,9 @@ from discover_rl.envs.rewards import ActionRepeat, DelayedReward
 from discover_rl.envs.settings import PLAIN, Making, thawed
 from discover_rl.system import extras, hardware
 
+OWN_TASK = " If a module of yours registers it, name that too: module:{}."
+"""What is added where an id is unknown and like no other."""
+
 
 class Unmakeable(UserError):
     """A task that exists, but cannot be made on this machine."""
@@ -94,7 +97,8 @@ def _cannot_make(task: str, error: Exception, filmed: bool, given: dict[str, Any
             if not module and (ours := id_here(name)):
                 return UserError(f"There is no task {task}. Did you mean {ours}?")
             hint = nearest(name, gymnasium.registry).replace("mean ", f"mean {module}{colon}")
-            return UserError(f"There is no task {task}.{hint or f' {reason}'}")
+            hint = hint or f" {reason}" if module else hint or OWN_TASK.format(name)
+            return UserError(f"There is no task {task}.{hint}")
     if filmed:
         return cannot_render(task, error)
     unexpected = [key for key in given if f"'{key}'" in str(error)]

@@ -10,6 +10,7 @@ import gymnasium
 from gymnasium.envs.registration import find_highest_version
 
 from discover_rl.envs import modules
+from discover_rl.envs.catalogue import DM_CONTROL
 
 
 def full_id(task: str) -> str:
@@ -33,6 +34,15 @@ def full_id(task: str) -> str:
     namespace, slash, bare = name.rpartition("/")
     newest = find_highest_version(namespace if slash else None, bare)
     return task if name in gymnasium.registry or newest is None else f"{task}-v{newest}"
+
+
+def is_registered(task: str) -> bool:
+    """Whether a task can be found: by its id, or because it says which module registers it.
+
+    >>> is_registered("Pendulum-v1"), is_registered("reach:Reach-v0"), is_registered("Reach-v0")
+    (True, True, False)
+    """
+    return ":" in task or task.startswith(DM_CONTROL) or task in gymnasium.registry
 
 
 def completed(task: str) -> str:

@@ -183,33 +183,53 @@ def most_steps(run: Run, time_limit: int | None) -> float:
     return run.eval.episodes * min(time_limit or math.inf, run.eval.max_steps)
 
 
-def evaluate_policy(policy: Policy, task: str, episodes: int) -> Scores:
-    """Play a saved policy's episodes, from the states that its run's evaluations started from."""
+def evaluate_policy(policy: Policy, task: str, episodes: int, seed: int | None = None) -> Scores:
+    """Play a saved policy's episodes.
+
+    Args:
+        policy: what plays, without exploration.
+        task: what it plays.
+        episodes: how many.
+        seed: of the states to start from, as a run of this seed is evaluated from; None: those of
+            the policy's own run.
+
+    Returns:
+        Returns and lengths of the episodes, (1, episodes).
+    """
     backend = backend_of(policy, task)
-    with evaluator_of(policy, task, episodes, backend) as (evaluator, nets):
+    with evaluator_of(policy, task, episodes, backend, seed=seed) as (evaluator, nets):
         return evaluator(nets, policy.head, np.ones(1, bool))
+
+
+def is_own(policy: Policy, task: str) -> bool:
+    """Whether a policy was trained on a task, whichever module registers that."""
+    return task.rpartition(":")[2] == str(policy.about.get("task")).rpartition(":")[2]
 
 
 def own_settings(policy: Policy, task: str) -> dict[str, Any]:
     """The settings of the policy's run; none on another task than its own."""
-    own = policy.about.get("settings", {}) if task == policy.about.get("task") else {}
-    return current_names(own)
+    return current_names(policy.about.get("settings", {}) if is_own(policy, task) else {})
 
 
 def backend_of(policy: Policy, task: str) -> str:
     """The backend that a policy's run was evaluated by; Gymnasium on another task than its own."""
     used = policy.about.get("backend", own_settings(policy, task).get("env.backend"))
-    return "gymnasium" if used in (None, "auto") or task != policy.about.get("task") else used
+    return "gymnasium" if used in (None, "auto") or not is_own(policy, task) else used
 
 
 @contextlib.contextmanager
 def evaluator_of(
-    policy: Policy, task: str, episodes: int, backend: str = "gymnasium", filmed: bool = False
+    policy: Policy,
+    task: str,
+    episodes: int,
+    backend: str = "gymnasium",
+    filmed: bool = False,
+    seed: int | None = None,
 ) -> Iterator[tuple[Evaluator, Net]]:
     """An evaluator for one policy, and the policy's network as the only lane."""
-    seed = policy.about.get("seed", 0)
+    start: int = policy.about.get("seed", 0) if seed is None else seed
     making = making_of(own_settings(policy, task))
-    setup = EvaluationSetup(task, [seed], episodes, MAX_STEPS, backend, filmed, making)
+    setup = EvaluationSetup(task, [start], episodes, MAX_STEPS, backend, filmed, making)
     evaluator = Evaluator(setup)
     try:
         if evaluator.spec != policy.spec:

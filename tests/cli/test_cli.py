@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -248,6 +249,32 @@ def test_evaluate_repeats_the_last_evaluation(finished, monkeypatch, capfd):
         deviation = abs(returns[0] - returns[1]) / 2
         expected = ["Pendulum-v1", "40", f"{sum(returns) / 2:.1f}", f"{deviation:.1f}", "200"]
         assert cells[1:] == expected
+
+
+def test_evaluate_starts_where_a_run_of_another_seed_does(finished, capfd):
+    """The two policies play the same episodes as if each were of seed 7."""
+    assert discover("evaluate", str(finished), "--episodes", "2", "--seed", "7") == 0
+    table = capfd.readouterr().out
+    for seed in (0, 1):
+        policy = discover_rl.load_policy(finished / f"seed-{seed}")
+        own = evaluate_policy(policy, "Pendulum-v1", 2).returns
+        asked = evaluate_policy(policy, "Pendulum-v1", 2, seed=7).returns
+        policy.about["seed"] = 7
+        assert (evaluate_policy(policy, "Pendulum-v1", 2).returns == asked).all()
+        assert (own != asked).all()
+        assert f" {asked.mean():.1f} " in table
+
+
+def test_evaluate_asks_for_the_module_of_a_task_that_none_has_registered(finished, tmp_path, capfd):
+    shutil.copytree(finished / "seed-0", tmp_path / "seed-0")
+    file = tmp_path / "seed-0" / "policy.json"
+    file.write_text(file.read_text().replace("Pendulum-v1", "Reach-v0"))
+    for words in ([], ["--task", "Reach-v0"]):
+        assert discover("evaluate", str(tmp_path / "seed-0"), *words) == 2
+        assert capfd.readouterr().err == (
+            f"No module that is imported here registers Reach-v0, which {tmp_path / 'seed-0'} was "
+            "trained on; name the one that does: --task module:Reach-v0.\n"
+        )
 
 
 def test_each_record_is_read_once(tmp_path, monkeypatch):

@@ -79,6 +79,11 @@ def test_an_id_near_nothing_is_refused(task):
     assert f"There is no task {task}." in refusal(task)
 
 
+def test_an_unknown_id_may_be_of_a_module_of_ones_own():
+    said = "There is no task Zqxjk-v0. If a module of yours registers it, name that too: "
+    assert refusal("Zqxjk-v0") == said + "module:Zqxjk-v0."
+
+
 def test_an_id_without_its_module_is_refused():
     assert ":Pendulum-v1" in refusal(":Pendulum-v1")
 
