@@ -49,9 +49,9 @@ def evaluate(
     from rich.table import Table
 
     from discover_rl.analysis.video import film
-    from discover_rl.envs.modules import check_named
     from discover_rl.envs.versions import completed, is_registered
     from discover_rl.storage.policies import DESCRIPTION, find_policies, load_policy
+    from discover_rl.system.modules import check_named
     from discover_rl.training.evaluation import backend_of, evaluate_policy, is_own, own_settings
     from discover_rl.training.observers.terminal import console, say, shown
 

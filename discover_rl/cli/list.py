@@ -59,7 +59,10 @@ def _describe(name: str) -> None:
     from discover_rl.core.hyperparameters import nearest
     from discover_rl.core.schedules import Amplitude
     from discover_rl.strategies import STRATEGIES
+    from discover_rl.system import registry
 
+    if ":" in name:  # of a module that registers it
+        name = registry.imported(name)
     known = {**ALGORITHMS, **STRATEGIES}
     if name not in known:
         raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")

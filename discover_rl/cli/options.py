@@ -103,7 +103,7 @@ def check_modules(study: Study, trust: Sequence[str] | None) -> None:
         study: what the file declares.
         trust: the values of `--trust`.
     """
-    from discover_rl.envs.modules import check_named
+    from discover_rl.system.modules import check_named
 
     for cell in study.cells:
         check_named(cell.where, cell.task, cell.settings, trust or [])

@@ -32,7 +32,9 @@ class Request:
     task: str
     """A Gymnasium id, or module:id."""
     algorithm: str = "td3"
+    """A name; or module:name, of a module that registers it."""
     strategy: str = "discover"
+    """Likewise."""
     steps: int = 1_000_000
     """Environment steps of each run."""
     seeds: int | Iterable[int] = 1
@@ -44,7 +46,8 @@ class Request:
     def default_folder(self) -> Path:
         """The default output folder, runs/TASK-ALGORITHM-STRATEGY."""
         task = self.task.replace(":", "-").replace("/", "-")
-        return Path("runs") / f"{task}-{self.algorithm}-{self.strategy}"
+        algorithm, strategy = (word.rpartition(":")[2] for word in (self.algorithm, self.strategy))
+        return Path("runs") / f"{task}-{algorithm}-{strategy}"
 
 
 def resolve(request: Request) -> list[Run]:
@@ -56,7 +59,9 @@ def resolve(request: Request) -> list[Run]:
     Raises:
         UserError: a name is unknown, or a value is not allowed.
     """
-    task, algorithm, strategy = request.task, request.algorithm, request.strategy
+    task = request.task
+    algorithm = algorithms.registry.find(request.algorithm)
+    strategy = strategies.registry.find(request.strategy)
     _known("algorithm", algorithm, ALGORITHMS)
     _known("strategy", strategy, STRATEGIES)
     _paired(algorithm, strategy)
@@ -160,6 +165,8 @@ def preset_values(algorithm: str) -> dict[str, list[str]]:
 @functools.cache
 def _presets(algorithm: str) -> list[dict[str, Any]]:
     file = resources.files("discover_rl.config") / "presets" / f"{algorithm}.toml"
+    if not file.is_file():  # of an algorithm of somebody else
+        return []
     return tomllib.loads(file.read_text())["preset"]
 
 

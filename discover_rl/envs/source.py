@@ -1,4 +1,4 @@
-"""Which code a task of the user's own is: a hash of what it is made of.
+"""Which code a task, a strategy or an algorithm of the user's own is: a hash of what it is made of.
 
 Runs on a task whose code has changed are other runs, though the task's id is the same. The hash is
 of the source of the environment's class, of its wrappers and of what these use of the user's own
@@ -25,8 +25,8 @@ from discover_rl.envs.catalogue import DM_CONTROL, OWN, ROBOTICS
 from discover_rl.envs.settings import PLAIN as PLAIN_MAKING
 from discover_rl.envs.settings import Making
 
-KNOWN = ("gymnasium", "envpool", "discover_rl")
-"""Packages whose environments and wrappers are known by their version."""
+KNOWN = ("gymnasium", "envpool", "discover_rl", "numpy", "jax", "jaxlib", "optax")
+"""Packages that are known by their version."""
 PLAIN = (int, float, complex, str, bytes, bool, tuple, list, dict, set, frozenset, type(None))
 """Types of constants whose value is part of the hash."""
 
@@ -76,6 +76,25 @@ def fingerprint_of(env: gymnasium.Env, wrappers: Sequence[Callable[..., Any]] = 
     own = spec is not None and not _is_gymnasiums(spec.id)
     if not own and not any(not name.startswith("argument ") for name in found):
         return ""
+    return _digest(found)
+
+
+def fingerprint_of_member(member: Any) -> str:
+    """A hash of the code of a strategy or algorithm of the user's own.
+
+    Args:
+        member: the module, or the object, that has its functions and classes.
+    """
+    found: dict[str, str] = {}
+    for part in [member, *vars(member).values()]:
+        _gather(part, found)
+    if isinstance(member, types.ModuleType):
+        found["module"] = _source(member)
+    return _digest(found)
+
+
+def _digest(found: Mapping[str, str]) -> str:
+    """A hash of sources by their names."""
     digest = hashlib.sha256()
     for name, text in sorted(found.items()):
         digest.update(f"{name}\0{text}\0".encode())
@@ -107,7 +126,7 @@ def _layers(env: Any) -> Iterator[Any]:
 def _is_own(thing: Any) -> bool:
     """Whether a class or function is of the user's own code, or of a package that is not known."""
     package = (getattr(thing, "__module__", None) or "").partition(".")[0]
-    return package not in (*KNOWN, "numpy", "builtins") and package not in sys.stdlib_module_names
+    return package not in (*KNOWN, "builtins") and package not in sys.stdlib_module_names
 
 
 def _gather(thing: Any, found: dict[str, str]) -> None:

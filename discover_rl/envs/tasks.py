@@ -17,12 +17,12 @@ from gymnasium import spaces
 
 from discover_rl.core.hyperparameters import nearest
 from discover_rl.core.types import Spec, UserError
-from discover_rl.envs import modules, sparse
+from discover_rl.envs import sparse
 from discover_rl.envs.answers import WrongAnswer
 from discover_rl.envs.catalogue import DM_CONTROL, MUJOCO, OWN, id_here, pool_task
 from discover_rl.envs.rewards import ActionRepeat, DelayedReward
 from discover_rl.envs.settings import PLAIN, Making, thawed
-from discover_rl.system import extras, hardware
+from discover_rl.system import extras, hardware, modules
 
 OWN_TASK = " If a module of yours registers it, name that too: module:{}."
 """What is added where an id is unknown and like no other."""

@@ -9,8 +9,8 @@ import sys
 import gymnasium
 from gymnasium.envs.registration import find_highest_version
 
-from discover_rl.envs import modules
 from discover_rl.envs.catalogue import DM_CONTROL
+from discover_rl.system import modules
 
 
 def full_id(task: str) -> str:

@@ -20,6 +20,8 @@ REPLAY_FILE = "replay.safetensors"
 """In a run's folder, with compute.keep_replay: a `ReplayExport`."""
 FATAL = ("diverged", "crashed")
 """Events that end a run early; nothing follows them in a record."""
+SOURCES = ("task_source", "strategy_source", "algorithm_source")
+"""Hashes of the code of what is the user's own."""
 
 
 class Summary(NamedTuple):
@@ -52,6 +54,15 @@ class Summary(NamedTuple):
     def over(self) -> bool:
         """Whether nothing is left to do: the run is done, or it failed."""
         return self.done or self.failure is not None
+
+
+def sources_in(*lines: Mapping[str, Any]) -> dict[str, str]:
+    """The hashes of the user's own code that lines of a record have; later ones count.
+
+    >>> sources_in({"run": {}, "task_source": "12"}, {"step": 5, "task_source": "34"})
+    {'task_source': '34'}
+    """
+    return {name: line[name] for line in lines for name in SOURCES if name in line}
 
 
 def record_path(out: Path, name: str) -> Path:
@@ -123,9 +134,12 @@ class Record:
     @property
     def task_source(self) -> str:
         """The hash of the task's own code that it was last trained on; '' if there is none."""
-        return next(
-            (line["task_source"] for line in reversed(self.lines) if "task_source" in line), ""
-        )
+        return self.sources.get("task_source", "")
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The hashes of the user's own code that it was last trained on, by what that code is."""
+        return sources_in(*self.lines)
 
     def evaluated(self, step: int) -> bool:
         """Whether there is an evaluation at this step."""

@@ -1,11 +1,14 @@
 """How an agent explores: one file per strategy.
 
 A member is a module with `Hyper` (its hyper-parameters) and `make` (the strategy). `interface.py`
-says what a strategy is made of.
+says what a strategy is made of. Strategies of others are registered, or are entry points of the
+group `discover_rl.strategies`.
 """
 
-import importlib
+from collections.abc import Iterable
 from typing import Any
+
+from discover_rl.system.registry import Registry
 
 STRATEGIES = {
     "none": "nothing added: what the policy does by itself",
@@ -36,9 +39,26 @@ ONLY: dict[str, tuple[str, ...]] = {
 """Strategies that exist for some algorithms alone. All others exist for every algorithm."""
 
 
+registry = Registry("strategy", __name__, STRATEGIES, ONLY, needs=("Hyper", "make"))
+"""These and those of others."""
+
+
 def load(name: str) -> Any:
     """The module of a strategy. Imports JAX, which takes a second the first time."""
-    return importlib.import_module(f"discover_rl.strategies.{name}")
+    return registry.load(name)
 
 
-__all__ = ["ONLY", "STRATEGIES", "load"]
+def register_strategy(name: str, member: Any, about: str = "", only: Iterable[str] = ()) -> None:
+    """Add a strategy of one's own.
+
+    Args:
+        name: its name: small letters, digits and underscores.
+        member: what has its `Hyper` and `make`; or the name of a module, which may be the one that
+            is being imported: `__name__`.
+        about: a sentence for `discover list`.
+        only: the names of the algorithms that it exists for; all, by default.
+    """
+    registry.register(name, member, about, only)
+
+
+__all__ = ["ONLY", "STRATEGIES", "load", "register_strategy", "registry"]

@@ -11,7 +11,7 @@ from discover_rl.envs.spaces import spaces
 from discover_rl.envs.tasks import Unmakeable
 from discover_rl.storage import checkpoints, files
 from discover_rl.storage.files import FolderInUse
-from discover_rl.storage.records import record_path, summary
+from discover_rl.storage.records import record_path, sources_in, summary
 from discover_rl.studies import plan, status
 from discover_rl.studies.study import Study
 from discover_rl.training import job as jobs
@@ -78,8 +78,8 @@ def prepare(
             raise UserError(
                 f"{out} holds another study: in {run.name}, {unlike}; choose another --out."
             )
-        if header and "task_source" in header and not anyway:
-            jobs.refuse_changed_task(run, header["task_source"], out)
+        if header and not anyway:
+            jobs.refuse_changed_code(run, sources_in(header), out)
     cohorts = plan.agreed(study, out, shard, retry)
     for job in cohorts:
         path = checkpoints.find(job.workdir)

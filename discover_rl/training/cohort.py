@@ -158,9 +158,9 @@ class Cohort:
         return Evaluator(setup)
 
     def _start(self, state: Any) -> None:
-        task_source = headers.task_source(self.runs[0])
+        own = headers.sources(self.runs[0])
         for run, record in zip(self.runs, self.records, strict=True):
-            record.begin(headers.header(run, self.backend, task_source))
+            record.begin(headers.header(run, self.backend, own))
         envs = len(self.vector.obs)
         for env in range(envs):
             self.vector.begin(env)
@@ -175,7 +175,7 @@ class Cohort:
             if not running or record.failure:
                 self.alive[lane] = False
                 continue
-            self._note_changed_task(lane)
+            self._note_changed_code(lane)
             first = lane * self.vector.count
             for env, episode in enumerate(running, first):
                 fresh[env] = not self.vector.restore(env, episode)
@@ -185,12 +185,12 @@ class Cohort:
                 self._note(lane, "episode_lost", self.step, sentence)
         self.state = self._entered(state, fresh) if fresh.any() else state
 
-    def _note_changed_task(self, lane: int) -> None:
-        """Note that a run goes on in a task whose code is another one than before."""
-        there, here = self.records[lane].task_source, headers.task_source(self.runs[lane])
-        if there and there != here:
-            sentence = f"goes on though the code of {self.runs[lane].task} has changed"
-            self._note(lane, "task_changed", self.step, sentence, task_source=here)
+    def _note_changed_code(self, lane: int) -> None:
+        """Note that a run goes on with other code of the user's own than before."""
+        run = self.runs[lane]
+        for kind, _, now in headers.changed_code(run, self.records[lane].sources):
+            sentence = f"goes on though the code of {getattr(run, kind)} has changed"
+            self._note(lane, f"{kind}_changed", self.step, sentence, **{f"{kind}_source": now})
 
     def _entered(self, state: Any, fresh: np.ndarray) -> Any:
         """The state after episodes have begun in the environments that are `fresh`."""

@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from discover_rl import algorithms, strategies
 from discover_rl.config import Run
 from discover_rl.envs import source
 from discover_rl.system import hardware, provenance
 
 
-def task_source(run: Run) -> str:
-    """The hash of the code of a run's task, where that is of the user's own; else ''."""
-    return source.fingerprint(run.task, run.env.making)
+def sources(run: Run) -> dict[str, str]:
+    """Hashes of the code of a run's task, strategy and algorithm, of those of the user's own."""
+    found = {"task_source": source.fingerprint(run.task, run.env.making)}
+    for kind, members in (("strategy", strategies), ("algorithm", algorithms)):
+        if (member := members.registry.outside(getattr(run, kind))) is not None:
+            found[f"{kind}_source"] = source.fingerprint_of_member(member)
+    return {name: value for name, value in found.items() if value}
 
 
-def header(run: Run, backend: str, source_hash: str) -> dict[str, Any]:
+def changed_code(run: Run, there: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Which of the user's own code has changed since a run was recorded.
+
+    Args:
+        run: the run.
+        there: the hashes in its record (`Record.sources`).
+
+    Returns:
+        "task", "strategy" or "algorithm", the hash there, and the one of now ('': none), of each.
+    """
+    here = sources(run) if there else {}
+    pairs = [(name, before, here.get(name, "")) for name, before in there.items()]
+    return [
+        (name.removesuffix("_source"), before, now)
+        for name, before, now in pairs
+        if before and before != now
+    ]
+
+
+def header(run: Run, backend: str, own: Mapping[str, str]) -> dict[str, Any]:
     """The first line of a run's record.
 
     Args:
         run: the run.
         backend: what steps its environments.
-        source_hash: its `task_source`, made once for all runs of a cohort.
+        own: its `sources`, made once for all runs of a cohort.
     """
     about = {"commit": provenance.commit(), "device": hardware.device_name(), "backend": backend}
     scored = {"score.last": run.score.last} if run.score.last else {}
-    own = {"task_source": source_hash} if source_hash else {}
     return {"run": run.to_json(), "code": provenance.code(), **about, **scored, **own}

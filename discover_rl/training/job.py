@@ -115,25 +115,26 @@ def open_record(run: Run, out: Path, anyway: bool = False) -> Record:
     """
     record = Record(record_path(out, run.name))
     if not anyway:
-        refuse_changed_task(run, record.task_source, out)
+        refuse_changed_code(run, record.sources, out)
     if unlike := record.header and difference(record.header["run"], run.to_json()):
         raise UserError(f"{out} holds another run: {unlike}; choose another --out.")
     return record
 
 
-def refuse_changed_task(run: Run, there: str, out: Path) -> None:
-    """A UserError if a run of this folder was trained on another state of its task's code.
+def refuse_changed_code(run: Run, there: Mapping[str, str], out: Path) -> None:
+    """A UserError if a run of this folder was trained with another state of the user's own code.
 
     Args:
         run: the run that is asked for.
-        there: the hash of the code in its record; '' if it has none.
+        there: the hashes of that code in its record (`Record.sources`).
         out: the folder.
     """
-    if there and there != (here := headers.task_source(run)):
+    for kind, before, now in headers.changed_code(run, there):
+        another = f"{'on' if kind == 'task' else 'by'} another {getattr(run, kind)}"
         raise UserError(
-            f"{out} holds runs on another {run.task}: its code has changed since (source {there} "
-            f"there, {here or 'none'} here); --fresh starts over and keeps the old folder aside, "
-            "--anyway goes on and says so in the records."
+            f"{out} holds runs {another}: its code has changed since (source {before} there, "
+            f"{now or 'none'} here); --fresh starts over and keeps the old folder aside, --anyway "
+            "goes on and says so in the records."
         )
 
 

@@ -9,7 +9,7 @@ from discover_rl.config import Run, cohorts
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.envs.spaces import spaces
 from discover_rl.storage import checkpoints, files
-from discover_rl.storage.records import Record, summary
+from discover_rl.storage.records import Record, sources_in, summary
 from discover_rl.system import compilation, hardware
 from discover_rl.training import job as jobs
 from discover_rl.training import memory
@@ -183,5 +183,5 @@ def _refuse_strangers(run: Run, out: Path, known: set[Path], anyway: bool) -> No
         ]
         if unlike := jobs.difference(*kinds):
             raise UserError(f"{out} holds another run: {unlike}; choose another --out.")
-        if header and "task_source" in header and not anyway:
-            jobs.refuse_changed_task(run, header["task_source"], out)
+        if header and not anyway:
+            jobs.refuse_changed_code(run, sources_in(header), out)

@@ -19,8 +19,9 @@ from typing import Any
 
 import jax
 
+from discover_rl import algorithms, strategies
 from discover_rl.core.types import Stopped, UserError
-from discover_rl.system import compilation, hardware
+from discover_rl.system import compilation, hardware, modules
 from discover_rl.system.hardware import ONE_THREAD, ONE_THREAD_AT_IMPORT
 from discover_rl.training.engines import Hear, Outcome
 from discover_rl.training.events import Ended, Event
@@ -79,7 +80,7 @@ def run(
                 given = jobs[number], share, checkpoint_seconds, patience, os.getpid()
                 process = spawn.Process(target=_work, args=(theirs, stop, *given), daemon=True)
                 variables = ONE_THREAD_AT_IMPORT if place == "cpu" else {}
-                with _signals_blocked(), _environment(variables):
+                with _signals_blocked(), _environment(variables), _own_code(jobs[number]):
                     process.start()
                 theirs.close()
                 working[mine] = number, seat, process
@@ -128,6 +129,16 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name in missing:
             del os.environ[name]
+
+
+def _own_code(job: Job) -> contextlib.AbstractContextManager[None]:
+    """A process started in this context finds a strategy or algorithm of the user's own, which may
+    lie in the working directory; for any other job that is not searched."""
+    run = job.runs[0]
+    members = (algorithms.registry, run.algorithm), (strategies.registry, run.strategy)
+    if any(registry.outside(name) is not None for registry, name in members):
+        return modules.findable()
+    return contextlib.nullcontext()
 
 
 def _how_it_ended(code: int) -> str:

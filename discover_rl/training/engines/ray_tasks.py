@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from discover_rl.core.types import Stopped, UserError
-from discover_rl.envs import modules
-from discover_rl.system import extras, hardware
+from discover_rl.system import extras, hardware, modules
 from discover_rl.training.engines import Outcome, local
 from discover_rl.training.events import Event, Stepped
 from discover_rl.training.job import Job

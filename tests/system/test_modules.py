@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from discover_rl.core.types import PolicyHead, UserError
-from discover_rl.envs import modules, tasks
+from discover_rl.envs import tasks
 from discover_rl.storage.policies import Policy
+from discover_rl.system import modules
 from tests.cli.test_cli import discover, elsewhere
 
 ROOT = Path(__file__).parents[2]
