@@ -45,6 +45,20 @@ SUITE = {
     "walker": "stand walk run",
 }
 """The tasks of dm_control's suite whose actions have bounds, by their domain."""
+ABSENT = {
+    **dict.fromkeys(("dog-stand", "dog-walk", "dog-trot", "dog-run"), "ball_state target_position"),
+    "finger-spin": "dist_to_target target_position",
+    "fish-upright": "target",
+    **dict.fromkeys(("humanoid-stand", "humanoid-walk", "humanoid-run"), "position"),
+    "humanoid-run_pure_state": "com_velocity extremities head_height joint_angles torso_vertical",
+    **dict.fromkeys(
+        ("quadruped-walk", "quadruped-run"), "ball_state origin rangefinder target_position"
+    ),
+    "quadruped-escape": "ball_state target_position",
+    "quadruped-fetch": "origin rangefinder",
+}
+"""What EnvPool observes in a task of dm_control's and dm_control does not: it has the same parts for
+all tasks of a domain."""
 ROBOTIC = re.compile(
     r"PointMaze_(UMaze|(Open|Medium|Large)(_Diverse_GR?)?)(Dense)?-v3"
     r"|Fetch(Reach|Push|Slide|PickAndPlace)(Dense)?-v4"
@@ -59,6 +73,8 @@ class PoolTask(NamedTuple):
     id: str  # EnvPool's
     arguments: Mapping[str, Any] = {}  # for `envpool.make`
     goal: sparse.Goal | None = None  # what the reward is in place of the task's own
+    absent: frozenset[str] = frozenset()  # parts of observations that the task does not have
+    double_bounds: bool = False  # whether the task's bounds of actions are in double precision
 
 
 def pool_task(task: str) -> PoolTask | None:
@@ -73,7 +89,10 @@ def pool_task(task: str) -> PoolTask | None:
         return PoolTask(task)
     if task.startswith(ROBOTICS) and ROBOTIC.fullmatch(task.removeprefix(ROBOTICS)):
         return PoolTask(task.removeprefix(ROBOTICS))
-    return PoolTask(_SUITE_NAMES[task]) if task in _SUITE_NAMES else None
+    if task not in _SUITE_NAMES:
+        return None
+    absent = ABSENT.get(task.removeprefix(DM_CONTROL).removesuffix("-v0"), "")
+    return PoolTask(_SUITE_NAMES[task], absent=frozenset(absent.split()), double_bounds=True)
 
 
 def id_here(name: str) -> str:

@@ -1,7 +1,7 @@
 """EnvPool's environments of a task: flat observations, the task's rules, repeated actions.
 
 Observations of several parts are put together as `observations.flatten` does: in the alphabetical
-order of their names.
+order of their names. Parts that the task itself does not have are left out.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discover_rl.core.types import Spec, UserError
-from discover_rl.envs.catalogue import pool_task
+from discover_rl.envs.catalogue import PoolTask, pool_task
 from discover_rl.envs.settings import PLAIN, Making
-from discover_rl.envs.tasks import spec_of
+from discover_rl.envs.tasks import size_of, spec_of
 
 ACTION_KEYS = ["env_id", "players.env_id", "action"]
 """What EnvPool takes at every step."""
@@ -63,15 +63,17 @@ class Pool:
                 num_threads=min(threads, len(seeds)),
                 **found.arguments,
             )
-            self.spec = _spec(self.raw, self.repeat)
+            self.spec = _spec(self.raw, self.repeat, found)
             self.action_kind = self.raw.action_space.dtype
-        self.positions = _positions(self.raw)
+        self._absent = found.absent
+        self.positions = _positions(self.raw, found)
         """In an answer: of `STATE_KEYS`, in their order, then of the observation's parts."""
 
     def reset(self, envs: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Start episodes, by default everywhere: the environments (n,), where they stand."""
         raw, info = self.raw.reset(envs)
-        parts = [raw[key] for key in sorted(raw)] if isinstance(raw, dict) else [raw]
+        whole = not isinstance(raw, dict)
+        parts = [raw] if whole else [raw[key] for key in sorted(set(raw) - self._absent)]
         return info["env_id"], _together(parts)
 
     def send(self, envs: np.ndarray, actions: np.ndarray) -> None:
@@ -139,17 +141,23 @@ def _together(parts: list[np.ndarray]) -> np.ndarray:
     return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 
 
-def _positions(pool: Any) -> list[int]:
+def _positions(pool: Any, task: PoolTask) -> list[int]:
     asked, answered = list(pool._spec._action_keys), list(pool._state_keys)
     parts = sorted(key for key in answered if key == "obs" or key.startswith("obs:"))
+    parts = [key for key in parts if key.removeprefix("obs:") not in task.absent]
     if asked != ACTION_KEYS or not set(STATE_KEYS) <= set(answered) or not parts:
         raise UserError("This version of envpool takes and returns other arrays than 1.2 does.")
     return [answered.index(part) for part in (*STATE_KEYS, *parts)]
 
 
-def _spec(pool: Any, repeat: int) -> Spec:
-    """The spaces of a pool, with bounds in float32, as Gymnasium has them."""
+def _spec(pool: Any, repeat: int, task: PoolTask) -> Spec:
+    """The spaces of a pool, with observations and bounds as the task itself has them."""
     spec = spec_of(pool)
-    low, high = (tuple(np.asarray(it, np.float32).tolist()) for it in (spec.low, spec.high))
+    kind = np.float64 if task.double_bounds else np.float32  # of Gymnasium's bounds
+    low, high = (tuple(np.asarray(it, kind).tolist()) for it in (spec.low, spec.high))
     limit = -(-int(pool.spec.config.max_episode_steps) // repeat)
-    return dataclasses.replace(spec, low=low, high=high, time_limit=limit)
+    shape = spec.observation_shape
+    if task.absent:
+        more = sum(size_of(pool.observation_space[part]) for part in task.absent)
+        shape = (spec.observation_size - more,)
+    return dataclasses.replace(spec, observation_shape=shape, low=low, high=high, time_limit=limit)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discover_rl.core.types import UserError
-from discover_rl.envs import catalogue, tasks
+from discover_rl.envs import catalogue, sparse, tasks
 from discover_rl.envs.catalogue import id_here, pool_task
 from discover_rl.envs.gymnasium_vector import GymnasiumVector
 
@@ -123,7 +123,20 @@ def begun(kind, task: str, seeds, **settings):
     return vector
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+# One task of each that observes less than EnvPool's domain has; every other one in the slow tests.
+LESS = ["dm_control/finger-spin-v0", "dm_control/quadruped-walk-v0"]
+FEW = [*FAMILIES, *LESS]
+OTHERS = [
+    *(task for task in catalogue._SUITE_NAMES if task not in FEW),
+    *(catalogue.ROBOTICS + name for name in ROBOTIC if catalogue.ROBOTICS + name not in FEW),
+    *(f"{name}-v5" for name in catalogue.MUJOCO),
+    *(catalogue.OWN + name for name in sparse.GOALS),
+]
+
+
+@pytest.mark.parametrize(
+    "task", [*FEW, *(pytest.param(task, marks=pytest.mark.slow) for task in OTHERS)]
+)
 def test_a_policy_for_one_backend_is_a_policy_for_the_other(task):
     skip_without_packages(task)
     from discover_rl.envs.envpool_vector import EnvPoolVector

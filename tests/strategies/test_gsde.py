@@ -92,7 +92,10 @@ def test_the_density_of_on_policy_actions_by_hand():
     action = np.float32([[0.8, -0.5]])
     found = likelihood.log_prob_of(nudge, OBS, action)
     assert found[0] == pytest.approx(-0.799655, abs=2e-5)
+    # Stable-Baselines3 2.9.2, StateDependentNoiseDistribution with this z, σ, mean and action.
+    assert found[0] == pytest.approx(-0.799649, abs=2e-5)
     mean, std = on.distribution(nudge, OBS)
+    assert norm.entropy(mean, std).sum() == pytest.approx(0.339172, abs=2e-5)
     assert found[0] == pytest.approx(norm.logpdf(action, mean, std).sum(), abs=1e-5)
 
 
@@ -112,6 +115,8 @@ def test_the_density_of_sac_by_hand():
         normal = norm.logpdf(raw, [0.5, 2.0], np.sqrt([0.370001, 0.680001])).sum()
         corrected = normal - np.log(1 - np.tanh(raw) ** 2 + 1e-6).sum()
         assert log_prob[0] == pytest.approx(corrected, abs=1e-4)
+        # Stable-Baselines3 2.9.2, with squash_output and the mean that its policy cuts at 2.
+        assert log_prob[0] == pytest.approx(0.035734, abs=1e-4)
 
 
 @pytest.mark.parametrize("module", [a2c, ppo, sac])

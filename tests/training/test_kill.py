@@ -54,6 +54,12 @@ def kill_and_resume(out: Path, kills: int, algorithm: str, settings: dict, **req
         ("HalfCheetah-v5", "a2c", "none", 3, 20_000, {"horizon": 32, "minibatches": 1}),
         ("BipedalWalker-v3", "ppo", "discover", 3, 20_000, {"horizon": 256, "env.count": 2}),
         ("Pendulum-v1", "ppo", "ou", 3, 30_000, {"horizon": 256, "env.count": 2}),
+        # A task of each family, with strategies that remember or learn something of their own.
+        ("MountainCarContinuous-v0", "td3", "pink", 2, 4000, {}),
+        ("dm_control/cartpole-swingup_sparse-v0", "sac", "gsde", 2, 4000, {}),
+        ("gymnasium_robotics:PointMaze_UMaze-v3", "td3", "rnd", 2, 4000, {}),
+        ("gymnasium_robotics:FetchReach-v4", "td3", "corner", 2, 4000, {}),
+        ("discover_rl:SparseHopper-v0", "td3", "see", 2, 4000, {}),
     ],
 )
 def test_kill_9_loses_nothing(tmp_path, task, algorithm, strategy, kills, steps, more):
