@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from discover_rl.core.finite import Divergence
-from discover_rl.core.types import Array, Net, PolicyHead, Spec
+from discover_rl.core.types import Array, CriticHead, Net, PolicyHead, Spec
 from discover_rl.envs.vector import VectorEnv
 
 State = Any
@@ -83,6 +83,15 @@ class Agent(Protocol):
 
     def nets(self, state: State, /) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
+        ...
+
+    def critics(self, state: State, /) -> Net:
+        """The critics' networks, on the host, lanes in front."""
+        ...
+
+    @property
+    def critic_head(self) -> CriticHead:
+        """What the networks of `critics` take."""
         ...
 
     def report(self, state: State, step: Any, /) -> dict[str, Array]:

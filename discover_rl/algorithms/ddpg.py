@@ -22,7 +22,7 @@ from discover_rl.algorithms.off_policy_parts import Parts, State, blueprint, cli
 from discover_rl.core import networks
 from discover_rl.core.equations import td_target
 from discover_rl.core.hyperparameters import hyper, setting
-from discover_rl.core.types import Array, Batch, Key, Net, Nudge, Optimiser, Spec
+from discover_rl.core.types import Array, Batch, CriticHead, Key, Net, Nudge, Optimiser, Spec
 from discover_rl.strategies.interface import Strategy
 
 __all__ = ["Hyper", "blueprint", "make"]
@@ -79,6 +79,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
         actor_loss=actor_loss,
         critics=1,
         q=q_value,
+        critic_head=CriticHead(action="second layer"),
         critic_optimiser=critic_optimiser,
         normalise=settings.normalise,
     )

@@ -13,8 +13,10 @@ from discover_rl.core.types import (
     Action,
     Array,
     Batch,
+    CriticHead,
     Key,
     Losses,
+    Net,
     Nudge,
     PolicyHead,
     Rollout,
@@ -96,6 +98,9 @@ class OffPolicyAlgorithm(NamedTuple):
     due: Callable[[int], tuple[Update, ...]]
     """(step) → the updates that follow the `step`-th environment step. Runs on the host."""
     head: PolicyHead
+    critic: Callable[[State], Net]
+    """(state) → the critics' network, to be applied by `networks.critic_value`."""
+    critic_head: CriticHead
     on_event: Callable[[State, str], State]
     """(state, name) → state, after an event of the strategy's schedule."""
     on_transition: Callable[[State, Memory, Transition], State] | None = None
@@ -120,3 +125,6 @@ class OnPolicyAlgorithm(NamedTuple):
     greedy: Callable[[State], Nudge]
     """(state) → the network that evaluation uses."""
     head: PolicyHead
+    critic: Callable[[State], Net]
+    """(state) → the critics' network, to be applied by `networks.critic_value`."""
+    critic_head: CriticHead

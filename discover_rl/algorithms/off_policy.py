@@ -268,11 +268,17 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
 
     def greedy(state: State) -> Nudge:
         nudge = acting.greedy(state.strategy, state.actor)
-        net = parts.mean_net(nudge.net)
-        if parts.normalise:
-            stats = {"mean": state.moments.mean, "deviation": deviation(state.moments)}
-            net = {"input": stats, **net}
-        return nudge._replace(net=net)
+        return nudge._replace(net=with_input(state, parts.mean_net(nudge.net)))
+
+    def critic(state: State) -> Net:
+        return with_input(state, state.critics)
+
+    def with_input(state: State, net: Net) -> Net:
+        """The network with the statistics by which its observations are standardised, if any."""
+        if not parts.normalise:
+            return net
+        stats = {"mean": state.moments.mean, "deviation": deviation(state.moments)}
+        return {"input": stats, **net}
 
     return OffPolicyAlgorithm(
         init=init,
@@ -285,6 +291,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
         greedy=greedy,
         due=due,
         head=HEAD,
+        critic=critic,
+        critic_head=parts.critic_head,
         on_event=on_event,
         on_transition=on_transition if schedule.on_transition else None,
         act_changes_state=parts.normalise,

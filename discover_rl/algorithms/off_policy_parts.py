@@ -16,6 +16,7 @@ from discover_rl.core.types import (
     Actor,
     Array,
     Batch,
+    CriticHead,
     Key,
     Net,
     Nudge,
@@ -116,6 +117,8 @@ class Parts(NamedTuple):
     critics: int = 2
     q: Callable[[Net, Array, Array], Array] = networks.q_value
     """(critics, obs, action) → (critics, n)."""
+    critic_head: CriticHead = CriticHead()
+    """The same for a saved critic: what `networks.critic_value` does by it is `q`."""
     critic_optimiser: Callable[[Any], Optimiser] = _adam
     """(hyper) → the critics' optimiser."""
     outputs_per_action: int = 1

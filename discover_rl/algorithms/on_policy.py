@@ -38,6 +38,7 @@ from discover_rl.core.types import (
     Actor,
     Array,
     Batch,
+    CriticHead,
     Key,
     Losses,
     Net,
@@ -279,9 +280,23 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
         """Without context: it is 0 in evaluation, so the weights that read it can be left out."""
         nudge = acting.greedy(state.strategy, state.actor)
         net = {name: layer for name, layer in nudge.net.items() if name != "log_std"}
+        return nudge._replace(net=without_context(net))
+
+    def critic(state: State) -> Net:
+        return without_context(state.critic)
+
+    def without_context(net: Net) -> Net:
         weight = net["layer0"]["weight"][..., : spec.observation_size, :]
-        return nudge._replace(net={**net, "layer0": {**net["layer0"], "weight": weight}})
+        return {**net, "layer0": {**net["layer0"], "weight": weight}}
 
     return OnPolicyAlgorithm(
-        init=init, begin=begin, draw=draw, acting=act_with, learn=learn, greedy=greedy, head=HEAD
+        init=init,
+        begin=begin,
+        draw=draw,
+        acting=act_with,
+        learn=learn,
+        greedy=greedy,
+        head=HEAD,
+        critic=critic,
+        critic_head=CriticHead(HEAD.activation, action=""),
     )

@@ -38,6 +38,10 @@ def evaluate(
         Path | None,
         typer.Option(help="Film the episodes of one policy.", metavar="FILE.mp4", callback=a_file),
     ] = None,
+    best: Annotated[
+        bool,
+        typer.Option("--best", help="The policy that was best in an evaluation, not the last one."),
+    ] = False,
     trust: Trust = None,
 ) -> None:
     """Evaluate saved policies without exploration, from the states of their runs' evaluations,
@@ -67,7 +71,7 @@ def evaluate(
     ):
         table.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
     for folder in folders:
-        policy = load_policy(folder)
+        policy = load_policy(folder, best)
         own = str(policy.about["task"])
         played = task or own
         settings = own_settings(policy, played)

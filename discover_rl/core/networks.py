@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discover_rl.core.types import Array, Net, PolicyHead
+from discover_rl.core.types import Array, CriticHead, Net, PolicyHead
 
 
 def namespace(x: Array) -> Any:
@@ -201,3 +201,28 @@ def q_value(critic: Net, obs: Array, action: Array, activation: str = "relu") ->
     (n, observation), (n, action) → (…, n), one row for each critic.
     """
     return apply(critic, namespace(obs).concat([obs, action], axis=-1), activation)[..., 0]
+
+
+def critic_value(head: CriticHead, net: Net, obs: Array, action: Array | None = None) -> Array:
+    """The value that a critic's network gives, or those of an ensemble of networks.
+
+    A network that standardises its observations has "input", as a policy's has; actions are taken
+    as they are.
+
+    Args:
+        head: what the network takes.
+        net: its parameters, with critics in front if there are several.
+        obs: (n, observation).
+        action: (n, action) in −1 … 1; None for a value of the observation alone.
+
+    Returns:
+        (…, n), one row for each critic.
+    """
+    if stats := net.get("input"):
+        net = {name: layer for name, layer in net.items() if name != "input"}
+        obs = standardise(obs, stats["mean"], stats["deviation"])
+    if head.action == "second layer":
+        return apply(net, obs, head.activation, late=action)[..., 0]
+    if action is not None:
+        return q_value(net, obs, action, head.activation)
+    return apply(net, obs, head.activation)[..., 0]

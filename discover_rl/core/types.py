@@ -93,6 +93,22 @@ class Spec:
             (centre + half * action).clip(low, high).reshape(action.shape[:-1] + self.action_shape)
         )
 
+    def from_box(self, action: Any) -> Any:
+        """Convert actions in the task's units to −1 … 1, the inverse of `to_box`.
+
+        Args:
+            action: (…, *action_shape), a NumPy or JAX array.
+
+        Returns:
+            (…, action), of the same kind of array.
+
+        >>> Spec((3,), (1,), low=(-2.0,), high=(2.0,)).from_box(np.array([1.0], np.float32))
+        array([0.5], dtype=float32)
+        """
+        _, _, centre, half = self._bounds
+        leading = action.shape[: action.ndim - len(self.action_shape)]
+        return (action.reshape(*leading, self.action_size) - centre) / half
+
     @property
     def fits_single_precision(self) -> bool:
         """Whether there are actions between the bounds in single precision."""
@@ -209,3 +225,10 @@ class PolicyHead(NamedTuple):
 
     activation: str = "relu"  # of the hidden layers
     squash: bool = True  # tanh after the last layer
+
+
+class CriticHead(NamedTuple):
+    """What a critic's network takes, and where."""
+
+    activation: str = "relu"  # of the hidden layers
+    action: str = "input"  # it joins the observation; "second layer": later; "": V(s), no action

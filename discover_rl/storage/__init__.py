@@ -3,6 +3,8 @@
     <out>/
       <run>/record.jsonl         the run with all its settings; its evaluations and events (records)
       <run>/policy.*             the trained policy                                       (policies)
+      <run>/policy-best.*        the one that was best in an evaluation                   (policies)
+      <run>/critic.*             the trained critic, once the run has ended                (critics)
       <run>/replay.safetensors   with compute.keep_replay: its transitions           (replay_export)
       <run>/last-good/           of a run that diverged: its part of the last checkpoint before
       checkpoint-<step>/         all it takes to go on, until the cohort is done       (checkpoints)
@@ -12,17 +14,20 @@
 `results` is what a run came to, read from its record. Nothing here is a pickle.
 """
 
+from discover_rl.storage.critics import Critic
 from discover_rl.storage.policies import Policy, find_policies, load_policy
 from discover_rl.storage.records import Record, Summary, record_path, summary
-from discover_rl.storage.results import Result
+from discover_rl.storage.results import Result, load_run
 
 __all__ = [
+    "Critic",
     "Policy",
     "Record",
     "Result",
     "Summary",
     "find_policies",
     "load_policy",
+    "load_run",
     "record_path",
     "summary",
 ]

@@ -21,6 +21,8 @@ from discover_rl.envs.observations import flatten
 
 ARRAYS, DESCRIPTION = "policy.safetensors", "policy.json"
 """The files of a policy, in its folder."""
+BEST_ARRAYS, BEST_DESCRIPTION = "policy-best.safetensors", "policy-best.json"
+"""The files of the policy that was best in an evaluation of its run, beside those of the last."""
 FORMAT = 1
 """The version of what is written here; others are refused."""
 
@@ -65,8 +67,8 @@ class Policy:
     def _act(self, obs: np.ndarray) -> np.ndarray:
         return np.asarray(networks.mean_action(self.head, self.net, obs))
 
-    def to_bytes(self) -> dict[str, bytes]:
-        """The contents of the policy's files, by their names."""
+    def to_bytes(self, best: bool = False) -> dict[str, bytes]:
+        """The contents of the policy's files, by their names; those of the `best` have others."""
         description = {
             "format": FORMAT,
             "observation_shape": self.spec.observation_shape,
@@ -82,8 +84,9 @@ class Policy:
             for name, array in parts.items()
         }
         return {
-            ARRAYS: save(arrays),
-            DESCRIPTION: json.dumps(description, indent=2).encode() + b"\n",
+            BEST_ARRAYS if best else ARRAYS: save(arrays),
+            BEST_DESCRIPTION if best else DESCRIPTION: json.dumps(description, indent=2).encode()
+            + b"\n",
         }
 
 
@@ -92,8 +95,13 @@ def find_policies(path: str | Path) -> list[Path]:
     return sorted(file.parent for file in Path(path).rglob(DESCRIPTION))
 
 
-def load_policy(path: str | Path) -> Policy:
+def load_policy(path: str | Path, best: bool = False) -> Policy:
     """Load the policy in a folder, or the only one below it.
+
+    Args:
+        path: the folder of a run, or one with a run below it.
+        best: the policy that was best in an evaluation of its run, not the last one.
+            `about["step"]` is its step.
 
     Raises:
         UserError: there is none, there are several, or it cannot be read.
@@ -109,9 +117,15 @@ def load_policy(path: str | Path) -> Policy:
         names = ", ".join(str(folder) for folder in found)
         raise UserError(f"{path} holds several policies; name one of {names}.")
     folder = found[0]
+    names = (BEST_DESCRIPTION, BEST_ARRAYS) if best else (DESCRIPTION, ARRAYS)
+    if not (folder / names[0]).exists():
+        raise UserError(
+            f"There is no {names[0]} in {folder}: no evaluation came after learning started, or "
+            "the run is from a version that kept none."
+        )
     try:
-        description = json.loads((folder / DESCRIPTION).read_text())
-        arrays = load_file(folder / ARRAYS)
+        description = json.loads((folder / names[0]).read_text())
+        arrays = load_file(folder / names[1])
         if description["format"] != FORMAT:
             raise UserError(
                 f"{folder} holds a policy of format {description['format']}, and this is {FORMAT}."

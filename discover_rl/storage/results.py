@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from discover_rl.core.types import UserError
 from discover_rl.storage import scores
+from discover_rl.storage.critics import Critic, load_critic
 from discover_rl.storage.policies import Policy, load_policy
 from discover_rl.storage.records import Record
 
@@ -16,7 +19,7 @@ class Result:
     """One run's outcome."""
 
     path: Path
-    """Its folder: record.jsonl, policy.safetensors, policy.json."""
+    """Its folder: the record, the policies, the critic."""
     run: dict[str, Any]
     """The run, fully resolved: task, algorithm, strategy, steps, seed, settings."""
     steps: list[int]
@@ -53,12 +56,39 @@ class Result:
         Args:
             last: how many; None: as its setting score.last says; 0: by the rule.
         """
-        ends = [sum(self.returns[i]) / len(self.returns[i]) for i in self.counted(last)]
-        return sum(ends) / len(ends) if ends else float("nan")
+        ends = [scores.mean(self.returns[i]) for i in self.counted(last)]
+        return scores.mean(ends) if ends else float("nan")
 
-    def policy(self) -> Policy:
-        """Load the trained policy."""
-        return load_policy(self.path)
+    def policy(self, best: bool = False) -> Policy:
+        """Load the trained policy: the last one, or the one that was best in an evaluation."""
+        return load_policy(self.path, best)
+
+    @cached_property
+    def critic(self) -> Critic:
+        """The trained critic: critic(obs, action) off-policy, critic(obs) on-policy."""
+        return load_critic(self.path)
+
+
+def load_run(path: str | Path) -> Result:
+    """The outcome of a run, by its folder or one that holds it alone; no JAX is needed.
+
+    Raises:
+        UserError: there is no record, there are several, or it cannot be read.
+
+    Example:
+        run = load_run("runs/hopper/seed-0")
+        action, _ = run.policy(best=True).predict(obs)
+        value = run.critic(obs, action)
+    """
+    found = sorted(Path(path).rglob("record.jsonl"))
+    if len(found) != 1:
+        names = ", ".join(str(file.parent) for file in found)
+        problem = f"holds several runs; name one of {names}" if found else "holds no run"
+        raise UserError(f"{path} {problem}.")
+    record = Record(found[0])
+    if record.header is None:
+        raise UserError(f"{found[0]} is empty: its run has not begun.")
+    return read(record)
 
 
 def read(record: Record, last: int | None = None) -> Result:

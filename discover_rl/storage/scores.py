@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discover_rl.config import Run, current_names
+from discover_rl.storage.records import Record
 
 MOST = 10
 """Evaluations that count in a run that has enough of them."""
@@ -68,6 +69,31 @@ def counted(steps: Sequence[int], first: int, last: int = 0) -> list[int]:
     if not after:
         return [len(steps) - 1] if any(steps) else []
     return after[-how_many(len(steps), last) :]
+
+
+def mean(returns: Sequence[float]) -> float:
+    """The mean return of an evaluation's episodes."""
+    return sum(returns) / len(returns)
+
+
+def means_since_learning(record: Record) -> list[float]:
+    """The mean return of every evaluation in a record since learning started, in order."""
+    assert record.header is not None
+    first = first_step(record.header["run"])
+    return [mean(line["returns"]) for line in record.evaluations if line["step"] >= first]
+
+
+def is_best(record: Record, step: int, returns: Sequence[float]) -> bool:
+    """Whether an evaluation is better than all that a record has since learning started.
+
+    Args:
+        record: of the run, without this evaluation or what came after it.
+        step: at which it was evaluated; before learning starts nothing is best.
+        returns: what it scored.
+    """
+    assert record.header is not None
+    before = max(means_since_learning(record), default=float("-inf"))
+    return step >= first_step(record.header["run"]) and mean(returns) > before
 
 
 def planned(run: Run) -> int:

@@ -21,21 +21,18 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import safetensors.numpy
 
 from discover_rl.agents.build import build_agent
 from discover_rl.agents.interface import Agent, AgentSetup
-from discover_rl.agents.off_policy.agent import OffPolicyAgent
 from discover_rl.config import Run, cohorts
-from discover_rl.core.pytrees import lane_of, stack_floats
-from discover_rl.core.types import Stopped
+from discover_rl.core.pytrees import stack_floats
+from discover_rl.core.types import Net, Stopped
 from discover_rl.envs.envpool_vector import EnvPoolVector
 from discover_rl.envs.gymnasium_vector import GymnasiumVector
 from discover_rl.envs.tasks import choose_backend
 from discover_rl.envs.vector import Episode, VectorEnv
-from discover_rl.storage import checkpoints, files, replay_export
-from discover_rl.storage.policies import Policy
-from discover_rl.storage.records import REPLAY_FILE, Record
+from discover_rl.storage import checkpoints, scores
+from discover_rl.storage.records import Record
 from discover_rl.system import hardware
 from discover_rl.training import headers, memory
 from discover_rl.training.evaluation import (
@@ -55,6 +52,7 @@ from discover_rl.training.events import (
     Stepped,
 )
 from discover_rl.training.observers.base import HeldObserver, Observer
+from discover_rl.training.outputs import Outputs
 
 
 class PendingEvaluation(NamedTuple):
@@ -62,6 +60,7 @@ class PendingEvaluation(NamedTuple):
 
     step: int
     lanes: list[int]
+    nets: Net
     report: Mapping[str, Any]
 
 
@@ -118,6 +117,7 @@ class Cohort:
                 precision=first.compute.precision,
             )
         )
+        self.outputs = Outputs(self.runs, out, self.vector.spec, self.agent, self.backend)
         begin = (
             np.asarray(seeds, np.uint32),
             stack_floats([run.hyper for run in runs]),
@@ -130,6 +130,11 @@ class Cohort:
             self.step = int(checkpoints.manifest(resume)["step"])
             state, episodes = checkpoints.load(resume, self.agent.like(*begin))
             self._resume(self.agent.place(state), episodes)
+
+    @property
+    def _living(self) -> list[int]:
+        """The lanes that are trained."""
+        return np.flatnonzero(self.alive).tolist()
 
     def _backend(self, resumed: bool) -> str:
         """What steps the environments: decided here and now, or as it was when they began."""
@@ -268,12 +273,10 @@ class Cohort:
             self.evaluator.begin(nets, self.agent.head, self.alive.copy(), stopping)
             # Before the first step there is nothing to report on.
             report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
-            self._pending = PendingEvaluation(self.step, lanes, jax.device_get(report))
+            self._pending = PendingEvaluation(self.step, lanes, nets, jax.device_get(report))
         if self.step == self.runs[0].steps:
             # Before the last line of the record, which says that the run is done.
-            self._save_policies(nets)
-            if self.runs[0].compute.keep_replay:
-                self._save_replays()
+            self.outputs.save_trained(self.state, nets, self._living, self.step)
         if self.evaluator.ready():
             self._record_evaluation()
 
@@ -285,16 +288,18 @@ class Cohort:
         """
         if self._pending is None:
             return
-        (step, lanes, report), self._pending = self._pending, None
+        (step, lanes, nets, report), self._pending = self._pending, None
         with self._timed():
-            scores = self.evaluator.scores()
+            found = self.evaluator.scores()
         for lane in lanes:
-            returns = scores.returns[lane].tolist()
+            returns = found.returns[lane].tolist()
             if not np.isfinite(returns).all():
                 self._end_lane(lane, "evaluation", step)
                 continue
+            if scores.is_best(self.records[lane], step, returns):
+                self.outputs.save_best(nets, lane, step, scores.mean(returns))
             line: dict[str, Any] = {"step": step, "returns": returns}
-            line["lengths"] = scores.lengths[lane].tolist()
+            line["lengths"] = found.lengths[lane].tolist()
             own = {name: _json_number(values[lane]) for name, values in report.items()}
             self.records[lane].append(line | ({"report": own} if own else {}))
             self.observer.on_event(Evaluated(self.runs[lane], step, returns, own))
@@ -325,24 +330,7 @@ class Cohort:
         episodes = [self.vector.episodes(lane) for lane in range(len(self.runs))]
         where = self.workdir, self.step, self.runs
         if checkpoints.save(*where, self.alive, self.state, episodes):
-            self._save_policies(self.agent.nets(self.state))
-
-    def _save_policies(self, nets: Any) -> None:
-        for lane in np.flatnonzero(self.alive).tolist():
-            run = self.runs[lane]
-            about = run.to_json() | {"step": self.step}
-            if run.env.backend == "auto":
-                about["backend"] = self.backend
-            policy = Policy(lane_of(nets, lane), self.vector.spec, self.agent.head, about)
-            for name, content in policy.to_bytes().items():
-                files.write(self.out / run.name / name, content)
-
-    def _save_replays(self) -> None:
-        assert isinstance(self.agent, OffPolicyAgent)
-        for lane in np.flatnonzero(self.alive).tolist():
-            kept = replay_export.collect(self.agent, self.state, lane, self.step)
-            content = safetensors.numpy.save(kept._asdict())
-            files.write(self.out / self.runs[lane].name / REPLAY_FILE, content)
+            self.outputs.save_policies(self.agent.nets(self.state), self._living, self.step)
 
 
 def _json_number(value: np.ndarray) -> float | None:

@@ -15,6 +15,7 @@ import discover_rl
 from discover_rl import api, cli, config, storage
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.envs import versions
+from discover_rl.storage.policies import load_policy
 from discover_rl.storage.records import Record
 from discover_rl.strategies import STRATEGIES
 from discover_rl.training.evaluation import evaluate_policy
@@ -198,9 +199,9 @@ def test_list_shows_every_setting_with_its_default_and_a_sentence(capfd, algorit
     shown = {name: value for name, value, *sentence in words if sentence[-1][-1] in ".)"}
     (run,) = config.resolve(config.Request("Pendulum-v1", algorithm, "none", 10_000, 1, {}))
     hidden = ",".join(map(str, run.hyper.hidden))
-    expected = run.to_json()["settings"] | {"hidden": hidden, "eval.every": 0}
+    expected = run.settings | {"hidden": hidden, "eval.every": 0}
     expected |= {"score.last": 0}  # which makes no other run
-    expected |= {"env.action_repeat": 1, "env.wrappers": "none", "env.kwargs": "none"}
+    expected |= {"env.wrappers": "none", "env.kwargs": "none"}
     assert shown == {name: str(value) for name, value in expected.items()}
 
 
@@ -220,7 +221,9 @@ def finished(tmp_path_factory) -> Path:
 
 
 def test_a_run_writes_records_and_policies_and_nothing_else(finished):
-    names = ("record.jsonl", "policy.json", "policy.safetensors")
+    kinds = ("policy", "critic")  # no policy is best: warm-up takes the whole run
+    names = [f"{kind}.{end}" for kind in kinds for end in ("json", "safetensors")]
+    names.append("record.jsonl")
     assert files(finished).keys() == {f"seed-{i}/{name}" for i in (0, 1) for name in names}
     for seed in (0, 1):
         record = Record(finished / f"seed-{seed}" / "record.jsonl")
@@ -233,6 +236,18 @@ def test_a_run_writes_records_and_policies_and_nothing_else(finished):
             record.header["run"]["settings"] | SETTINGS | {"hidden": [8]}
             == (record.header["run"]["settings"])
         )
+
+
+def test_evaluate_takes_the_best_policy_on_request(finished, tmp_path, capfd):
+    assert discover("evaluate", str(finished / "seed-0"), "--best") == 2
+    assert "There is no policy-best.json" in capfd.readouterr().err
+    policy = load_policy(finished / "seed-0")
+    policy.about["step"] = 20
+    for name, content in (policy.to_bytes() | policy.to_bytes(best=True)).items():
+        storage.files.write(tmp_path / name, content)
+    storage.files.write(tmp_path / "policy.safetensors", b"damaged")
+    assert discover("evaluate", str(tmp_path), "--episodes", "2", "--best") == 0
+    assert re.search(r" 20 │ +-1753\.4 ", capfd.readouterr().out)
 
 
 def test_evaluate_repeats_the_last_evaluation(finished, monkeypatch, capfd):

@@ -3,11 +3,13 @@
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from discover_rl.storage import records
+from discover_rl.storage import load_run, records
 from discover_rl.system import provenance
 from discover_rl.training import launch
+from discover_rl.training.evaluation import evaluate_policy
 from tests.helpers.trainings import assert_same_files, files, runs_of, stop_at
 
 
@@ -26,12 +28,27 @@ def test_records_have_a_header_and_every_evaluation(whole):
     assert [line["step"] for line in lines[1:]] == [0, 60, 120, 180, 240]
     assert all(len(line["returns"]) == len(line["lengths"]) == 2 for line in lines[1:])
     assert "saturation" in lines[-1]["report"]
-    assert files(whole / "seed-1") == ["policy.json", "policy.safetensors", "record.jsonl"]
+    kinds = ("critic", "policy-best", "policy")
+    names = [f"{kind}.{end}" for kind in kinds for end in ("json", "safetensors")]
+    assert files(whole / "seed-1") == sorted([*names, "record.jsonl"])
     assert files(whole) == [".lock"] + [
-        f"seed-{i}/{name}"
-        for i in range(2)
-        for name in ("policy.json", "policy.safetensors", "record.jsonl")
+        f"seed-{i}/{it}" for i in range(2) for it in sorted([*names, "record.jsonl"])
     ]
+
+
+def test_the_best_policy_is_that_of_the_best_evaluation_since_learning_started(whole):
+    for seed in range(2):
+        result = load_run(whole / f"seed-{seed}")
+        means = [sum(returns) / len(returns) for returns in result.returns]
+        best = max(means[1:])  # learning starts after 40 steps
+        policy = result.policy(best=True)
+        assert (policy.about["step"], policy.about["return"]) == (
+            result.steps[means.index(best)],
+            best,
+        )
+        scores = evaluate_policy(policy, "Pendulum-v1", 2)
+        np.testing.assert_allclose(scores.returns.mean(), best)
+        assert result.policy().about["step"] == 240
 
 
 def test_training_is_deterministic(whole, tmp_path):

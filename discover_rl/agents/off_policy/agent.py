@@ -31,7 +31,7 @@ from discover_rl.agents.off_policy.transfer import Inbox
 from discover_rl.algorithms.interface import OffPolicyAlgorithm
 from discover_rl.core import replay_buffer
 from discover_rl.core.finite import QUANTITIES, Divergence
-from discover_rl.core.types import Action, Array, Net, PolicyHead
+from discover_rl.core.types import Action, Array, CriticHead, Net, PolicyHead
 from discover_rl.envs.vector import VectorEnv
 from discover_rl.system.compilation import compile_all, not_cached, with_precision
 from discover_rl.system.hardware import accelerated
@@ -109,6 +109,15 @@ class OffPolicyAgent:
         """The networks that evaluation uses, on the host, lanes in front."""
         greedy = jax.vmap(lambda learner: self.algorithm.greedy(learner).net)
         return jax.device_get(greedy(state.learner))
+
+    def critics(self, state: State) -> Net:
+        """The critics' networks, on the host, lanes in front."""
+        return jax.device_get(jax.vmap(self.algorithm.critic)(state.learner))
+
+    @property
+    def critic_head(self) -> CriticHead:
+        """What the networks of `critics` take."""
+        return self.algorithm.critic_head
 
     def prepare(self, state: State, vector: VectorEnv, step: int) -> None:
         """Compile what the next steps, and the first that learn, are going to need."""

@@ -35,7 +35,7 @@ from discover_rl.core.networks import standardise
 from discover_rl.core.normalization import RunningStats
 from discover_rl.core.prng import Stream, streams
 from discover_rl.core.pytrees import assign, lane_of, stack
-from discover_rl.core.types import Array, Net, Nudge, PolicyHead, Rollout
+from discover_rl.core.types import Array, CriticHead, Net, Nudge, PolicyHead, Rollout
 from discover_rl.envs.vector import VectorEnv
 from discover_rl.system.compilation import with_precision
 
@@ -141,14 +141,26 @@ class OnPolicyAgent:
 
     def nets(self, state: State) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
-        net = jax.device_get(self._greedy(state.learner))
-        if self.normalise:
-            samples, mean, squares = state.obs_stats
-            with np.errstate(all="ignore"):  # a dead lane may hold anything
-                scale = normalization.deviation(RunningStats(samples[:, None], mean, squares))
-            stats = {"mean": mean, "deviation": scale}
-            net = {"input": jax.tree.map(np.float32, stats), **net}
-        return net
+        return self._with_input(state, jax.device_get(self._greedy(state.learner)))
+
+    def critics(self, state: State) -> Net:
+        """The value networks, on the host, lanes in front."""
+        return self._with_input(state, jax.vmap(self.algorithm.critic)(state.learner))
+
+    @property
+    def critic_head(self) -> CriticHead:
+        """What the networks of `critics` take."""
+        return self.algorithm.critic_head
+
+    def _with_input(self, state: State, net: Net) -> Net:
+        """Networks with the statistics by which their observations are standardised, if any."""
+        if not self.normalise:
+            return net
+        samples, mean, squares = state.obs_stats
+        with np.errstate(all="ignore"):  # a dead lane may hold anything
+            scale = normalization.deviation(RunningStats(samples[:, None], mean, squares))
+        stats = {"mean": mean, "deviation": scale}
+        return {"input": jax.tree.map(np.float32, stats), **net}
 
     # On the host. While acting, the environments of all lanes are in front.
 
