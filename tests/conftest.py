@@ -54,3 +54,11 @@ def drop_programs() -> None:
 
     jax.clear_caches()
     gc.collect()
+
+
+@pytest.fixture
+def no_limits(monkeypatch):
+    """Settings may have any value: an absurd learning rate is how tests make a run diverge."""
+    from discover_rl.core import hyperparameters
+
+    monkeypatch.setattr(hyperparameters, "_within", lambda number, meta: True)

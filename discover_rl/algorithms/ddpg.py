@@ -38,7 +38,7 @@ class Hyper(off_policy_parts.Hyper):
     batch_size = 64
     hidden = (400, 300)
     weight_decay: float = setting(
-        0.01, "L2 penalty on the critic's parameters, added to their gradients.", low=0
+        0.01, "L2 penalty on the critic's parameters, added to their gradients.", low=0, high=1
     )
     normalise: bool = setting(True, "Standardise observations by their running statistics.")
     clip_target: bool = setting(True, "Keep target actions in the box (off: as the authors do).")

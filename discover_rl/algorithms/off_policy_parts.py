@@ -43,17 +43,23 @@ class Hyper:
     tau: float = setting(
         0.005, "Share of the online networks in each target update.", low=0, high=1
     )
-    actor_lr: float = setting(3e-4, "Learning rate of the actor and of a strategy's nets.", low=0)
-    critic_lr: float = setting(3e-4, "Learning rate of the critics.", low=0)
+    actor_lr: float = setting(
+        3e-4, "Learning rate of the actor and of a strategy's nets.", low=0, high=1
+    )
+    critic_lr: float = setting(3e-4, "Learning rate of the critics.", low=0, high=1)
     lr_decay: float = setting(
         0.0, "Share of the learning rates that fades, linearly, over the run.", low=0, high=1
     )
-    batch_size: int = setting(256, "Transitions in a batch.", low=1)
-    replay_size: int = setting(1_000_000, "Transitions kept for replay.", low=1)
-    warmup: int = setting(1_000, "Steps of uniform actions before learning starts.", low=0)
-    train_every: int = setting(1, "Environment steps between rounds of updates.", low=1)
-    updates: int = setting(1, "Updates in a round.", low=1)
-    hidden: tuple[int, ...] = setting((256, 256), "Widths of the hidden layers.", low=1)
+    batch_size: int = setting(256, "Transitions in a batch.", low=1, high=1_000_000)
+    replay_size: int = setting(1_000_000, "Transitions kept for replay.", low=1, high=10**9)
+    warmup: int = setting(
+        1_000, "Steps of uniform actions before learning starts.", low=0, high=10**9
+    )
+    train_every: int = setting(1, "Environment steps between rounds of updates.", low=1, high=10**9)
+    updates: int = setting(1, "Updates in a round.", low=1, high=100_000)
+    hidden: tuple[int, ...] = setting(
+        (256, 256), "Widths of the hidden layers.", low=1, high=1_000_000
+    )
 
 
 class State(NamedTuple):

@@ -26,21 +26,23 @@ class Hyper:
         0.95, "λ of the advantage estimates; 1: n-step returns.", low=0, high=1
     )
     actor_lr: float = setting(
-        3e-4, "Learning rate of policy, value and a strategy's networks.", low=0
+        3e-4, "Learning rate of policy, value and a strategy's networks.", low=0, high=1
     )
     lr_decay: float = setting(
         0.0, "Share of the learning rate that fades, linearly, over the run.", low=0, high=1
     )
-    value_weight: float = setting(0.5, "Weight of the value's loss.", low=0)
-    entropy_weight: float = setting(0.0, "Weight of the entropy bonus.", low=0)
-    max_grad_norm: float = setting(0.5, "Where the norm of gradients is cut.", above=0)
-    initial_log_std: float = setting(0.0, "Where the logarithm of σ starts.")
+    value_weight: float = setting(0.5, "Weight of the value's loss.", low=0, high=1_000_000)
+    entropy_weight: float = setting(0.0, "Weight of the entropy bonus.", low=0, high=1_000_000)
+    max_grad_norm: float = setting(0.5, "Where the norm of gradients is cut.", above=0, high=10**9)
+    initial_log_std: float = setting(0.0, "Where the logarithm of σ starts.", low=-20, high=20)
     head_gain: float = setting(
-        1.0, "Scale of the policy's last layer at the start.", low=0, omit_default=True
+        1.0, "Scale of the policy's last layer at the start.", low=0, high=1_000, omit_default=True
     )
-    horizon: int = setting(2048, "Steps of each environment in a rollout.", low=1)
-    minibatches: int = setting(32, "Parts of a rollout, a step of learning each.", low=1)
-    epochs: int = setting(10, "How often a rollout is gone through.", low=1)
+    horizon: int = setting(2048, "Steps of each environment in a rollout.", low=1, high=10**9)
+    minibatches: int = setting(
+        32, "Parts of a rollout, a step of learning each.", low=1, high=10**9
+    )
+    epochs: int = setting(10, "How often a rollout is gone through.", low=1, high=10_000)
     normalise: bool = setting(True, "Standardise observations, scale rewards.")
     normalise_advantages: str = setting(
         "none",
@@ -48,7 +50,9 @@ class Hyper:
         choices=("none", "rollout", "minibatch"),
         omit_default=True,
     )
-    hidden: tuple[int, ...] = setting((64, 64), "Widths of the hidden layers.", low=1)
+    hidden: tuple[int, ...] = setting(
+        (64, 64), "Widths of the hidden layers.", low=1, high=1_000_000
+    )
 
 
 class State(NamedTuple):

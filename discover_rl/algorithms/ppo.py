@@ -28,7 +28,9 @@ class Hyper(on_policy_parts.Hyper):
 
     lr_decay = 1.0
     normalise_advantages = "rollout"
-    clip: float = setting(0.2, "ε: how far ratios and values may move before they are cut.", low=0)
+    clip: float = setting(
+        0.2, "ε: how far ratios and values may move before they are cut.", low=0, high=10**9
+    )
     clip_value: bool = setting(True, "Cut how far values move.")
 
 

@@ -39,12 +39,20 @@ LOG_STD = -20.0, 2.0
 class Hyper(off_policy_parts.Hyper):
     """Hyper-parameters of SAC."""
 
-    temperature: float = setting(1.0, "α: weight of the entropy; where it starts.", above=0)
-    temperature_lr: float = setting(3e-4, "Learning rate of log α.", low=0)
-    target_entropy: float = setting(-1.0, "Entropy that α aims at, per action dimension.")
-    reward_scale: float = setting(1.0, "Factor on rewards in the critics' target.", above=0)
+    temperature: float = setting(
+        1.0, "α: weight of the entropy; where it starts.", above=0, high=1_000_000
+    )
+    temperature_lr: float = setting(3e-4, "Learning rate of log α.", low=0, high=1)
+    target_entropy: float = setting(
+        -1.0, "Entropy that α aims at, per action dimension.", low=-1_000, high=1_000
+    )
+    reward_scale: float = setting(
+        1.0, "Factor on rewards in the critics' target.", above=0, high=1_000_000
+    )
     learn_temperature: bool = setting(True, "Adapt α to the target entropy (off: it stays).")
-    target_period: int = setting(1, "Updates per update of the targets; with tau=1: hard.", low=1)
+    target_period: int = setting(
+        1, "Updates per update of the targets; with tau=1: hard.", low=1, high=10**9
+    )
     behaviour: str = setting(
         "sample", "What it does by itself while training.", choices=("sample", "mean")
     )

@@ -35,9 +35,15 @@ __all__ = ["Hyper", "blueprint", "make"]
 class Hyper(off_policy_parts.Hyper):
     """Hyper-parameters of TD3."""
 
-    smoothing: float = setting(0.2, "Std of the noise on target actions, in half-ranges.", low=0)
-    smoothing_clip: float = setting(0.5, "Largest noise on target actions, in half-ranges.", low=0)
-    delay: int = setting(2, "Critic updates per update of actor and targets.", low=1)
+    smoothing: float = setting(
+        0.2, "Std of the noise on target actions, in half-ranges.", low=0, high=100
+    )
+    smoothing_clip: float = setting(
+        0.5, "Largest noise on target actions, in half-ranges.", low=0, high=100
+    )
+    delay: int = setting(
+        2, "Critic updates per update of actor and targets.", low=1, high=1_000_000
+    )
 
 
 def smoothing_noise(key: Key, shape: tuple[int, ...], hp: Hyper) -> Array:

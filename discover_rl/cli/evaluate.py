@@ -13,11 +13,16 @@ from discover_rl.core.types import LARGEST_SEED, UserError
 
 def evaluate(
     path: Annotated[
-        Path, typer.Argument(help="The folder of a run, or of several.", callback=a_folder)
+        Path,
+        typer.Argument(
+            help="The folder of a run, or of several.", parser=a_folder, metavar="FOLDER"
+        ),
     ],
     episodes: Annotated[
         int | None,
-        typer.Option(min=1, help="Episodes per policy.", show_default="10; of a video 1"),
+        typer.Option(
+            min=1, max=10_000, help="Episodes per policy.", show_default="10; of a video 1"
+        ),
     ] = None,
     task: Annotated[
         str | None,
@@ -36,7 +41,7 @@ def evaluate(
     ] = None,
     video: Annotated[
         Path | None,
-        typer.Option(help="Film the episodes of one policy.", metavar="FILE.mp4", callback=a_file),
+        typer.Option(help="Film the episodes of one policy.", metavar="FILE.mp4", parser=a_file),
     ] = None,
     best: Annotated[
         bool,

@@ -15,7 +15,9 @@ def export(
     out: StudyFolder = None,
     to: Annotated[
         Path | None,
-        typer.Option(help="The file to write.", show_default="OUT/STUDY.csv", callback=a_file),
+        typer.Option(
+            help="The file to write.", show_default="OUT/STUDY.csv", parser=a_file, metavar="FILE"
+        ),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV, the only format.")] = True,
 ) -> None:

@@ -12,7 +12,7 @@ from discover_rl.core.types import UserError
 def list_(
     name: Annotated[str | None, typer.Argument(help="An algorithm or a strategy.")] = None,
 ) -> None:
-    """List algorithms, strategies and studies; with a name, its settings and their defaults."""
+    """List algorithms, strategies and studies; with a name, its settings and their limits."""
     from discover_rl.algorithms import ALGORITHMS
     from discover_rl.strategies import STRATEGIES
     from discover_rl.studies import abouts
@@ -56,7 +56,7 @@ def _describe(name: str) -> None:
     from discover_rl import algorithms, strategies
     from discover_rl.algorithms import ALGORITHMS
     from discover_rl.config import SHARED, preset_values
-    from discover_rl.core.hyperparameters import nearest
+    from discover_rl.core.hyperparameters import limits, nearest
     from discover_rl.core.schedules import Amplitude
     from discover_rl.strategies import STRATEGIES
     from discover_rl.system import registry
@@ -78,9 +78,9 @@ def _describe(name: str) -> None:
             default = field.default
             text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
             text = text or "none"
-            words = "|".join(field.metadata["choices"])
+            words = "|".join(field.metadata["choices"]) or limits(field.metadata)
             if kinds[field.name] is Amplitude:
-                words = "or linear:FROM:TO:SHARE"
+                words += ", or linear:FROM:TO:SHARE"
             sentence = field.metadata["help"] + (f" ({words})" if words else "")
             others = presets.get(prefix + field.name, [])
             if others := [value for value in others if value != text]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,18 +15,34 @@ if TYPE_CHECKING:
     from discover_rl.studies import Study
 
 
-def a_folder(path: Path | None) -> Path | None:
+MOST_PROCESSES = 1000
+"""The largest number of processes that train at once."""
+
+
+def a_folder(given: str | Path) -> Path:
     """The path that an option was given, if it can be a folder; else a UserError."""
-    if path is not None and path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file, and a folder is needed.")
+    path = _path(given)
+    nearest = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not nearest.is_dir():
+        raise UserError(f"{nearest} is a file, and a folder is needed.")
+    if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+        raise UserError(f"{path} cannot be read: you have no permission.")
     return path
 
 
-def a_file(path: Path | None) -> Path | None:
+def a_file(given: str | Path) -> Path:
     """The path that an option was given, if it can be a file; else a UserError."""
-    if path is not None and path.is_dir():
+    path = _path(given)
+    if path.is_dir():
         raise UserError(f"{path} is a folder, and a file is needed.")
     return path
+
+
+def _path(given: str | Path) -> Path:
+    """A path; a UserError for '', which Python takes for the working directory, and for NUL."""
+    if not str(given) or "\0" in str(given):
+        raise UserError(f"A path is needed, not {str(given)!r}; the working directory is '.'.")
+    return Path(given)
 
 
 Task = Annotated[str, typer.Argument(help="A Gymnasium id (Hopper-v5), or module:id.")]
@@ -40,6 +57,7 @@ Processes = Annotated[
     int,
     typer.Option(
         min=0,
+        max=MOST_PROCESSES,
         help="How many processes share the runs; 0: as many as are faster.",
         metavar="<int>",
     ),
@@ -72,7 +90,12 @@ StudyName = Annotated[
 """Which study a command is about."""
 StudyFolder = Annotated[
     Path | None,
-    typer.Option(help="Folder of its results.", show_default="results/STUDY", callback=a_folder),
+    typer.Option(
+        help="Folder of its results.",
+        show_default="results/STUDY",
+        parser=a_folder,
+        metavar="FOLDER",
+    ),
 ]
 """Where a study's results are."""
 

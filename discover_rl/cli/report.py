@@ -15,15 +15,26 @@ def report(
     out: StudyFolder = None,
     to: Annotated[
         Path | None,
-        typer.Option(help="Folder for the report.", show_default="OUT/report", callback=a_folder),
+        typer.Option(
+            help="Folder for the report.",
+            show_default="OUT/report",
+            parser=a_folder,
+            metavar="FOLDER",
+        ),
     ] = None,
     published: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="A copy of the authors' curves, to draw them, too."),
+        typer.Option(
+            metavar="FOLDER",
+            help="A copy of the authors' curves, to draw them, too.",
+            parser=a_folder,
+        ),
     ] = None,
     until: Annotated[
         int | None,
-        typer.Option(metavar="STEP", help="Treat runs as if they ended at a step."),
+        typer.Option(
+            min=1, max=10**9, metavar="STEP", help="Treat runs as if they ended at a step."
+        ),
     ] = None,
     leaderboard: Annotated[
         Path | None,

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from discover_rl.cli.exit_codes import FAILED, INTERRUPTED, UNFINISHED
-from discover_rl.cli.options import Anyway, Fresh, StudyFolder, StudyName, Trust, check_modules
+from discover_rl.cli.options import (
+    MOST_PROCESSES,
+    Anyway,
+    Fresh,
+    StudyFolder,
+    StudyName,
+    Trust,
+    check_modules,
+)
 from discover_rl.core.types import UserError
+
+MOST_PARTS = 10_000
+"""The largest number of parts that a study is divided into for machines."""
 
 
 def run(
     study: StudyName,
     out: StudyFolder = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop after this time; the same command continues.")
+        float | None,
+        typer.Option(
+            min=0, max=10_000_000, help="Stop after this time; the same command continues."
+        ),
     ] = None,
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="Train only the I-th of N parts, for N machines.")
@@ -27,11 +42,15 @@ def run(
     processes: Annotated[
         int,
         typer.Option(
-            min=0, help="How many cohorts train at once; 0: as many as are faster.", metavar="<int>"
+            min=0,
+            max=MOST_PROCESSES,
+            help="How many cohorts train at once; 0: as many as are faster.",
+            metavar="<int>",
         ),
     ] = 0,
     checkpoint_seconds: Annotated[
-        float, typer.Option(min=0, help="Time between checkpoints.", metavar="SECONDS")
+        float,
+        typer.Option(min=0, max=10**9, help="Time between checkpoints.", metavar="SECONDS"),
     ] = 60.0,
     retry: Annotated[bool, typer.Option("--retry", help="Train failed runs again.")] = False,
     fresh: Fresh = False,
@@ -70,7 +89,7 @@ def run(
         train = engines.choose(engine, address, processes, checkpoint_seconds)
         if fresh:
             move_aside(folder)
-        cohorts = campaign.prepare(declared, folder, part, retry, anyway)
+        cohorts = campaign.prepare(declared, folder, part, retry, anyway, here=engine == "local")
         others = observers.FailSafeObservers(observers.requested(folder, tensorboard, wandb), say)
         with board.on_terminal() as shown:
 
@@ -91,7 +110,8 @@ def run(
 
 def _shard(text: str) -> tuple[int, int]:
     """The two numbers of I/N."""
-    i, slash, n = text.partition("/")
-    if not (slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
-        raise UserError(f"--shard takes I/N with 1 ≤ I ≤ N, as 2/4, not {text!r}.")
-    return int(i), int(n)
+    numbers = re.fullmatch("([0-9]{1,6})/([0-9]{1,6})", text)
+    i, n = map(int, numbers.groups()) if numbers else (0, 0)
+    if not 1 <= i <= n <= MOST_PARTS:
+        raise UserError(f"--shard takes I/N with 1 ≤ I ≤ N ≤ {MOST_PARTS}, as 2/4, not {text!r}.")
+    return i, n

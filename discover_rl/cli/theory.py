@@ -13,7 +13,7 @@ from discover_rl.cli.options import a_folder
 
 def theory(
     out: Annotated[
-        Path, typer.Option(help="Folder for figure and numbers.", callback=a_folder)
+        Path, typer.Option(help="Folder for figure and numbers.", parser=a_folder, metavar="FOLDER")
     ] = Path("runs/theory"),
     states: Annotated[int, typer.Option(min=8, max=64, help="Largest number of states.")] = 64,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many seeds: 0, 1, …")] = 11,

@@ -34,7 +34,10 @@ def train(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for records and policies.", show_default="runs/…", callback=a_folder
+            help="Folder for records and policies.",
+            show_default="runs/…",
+            parser=a_folder,
+            metavar="FOLDER",
         ),
     ] = None,
     processes: Processes = 0,

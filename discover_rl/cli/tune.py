@@ -55,7 +55,12 @@ def tune(
     seed: Annotated[int, typer.Option(help="The seed of Optuna's proposals.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for everything.", show_default="runs/…-tune", callback=a_folder),
+        typer.Option(
+            help="Folder for everything.",
+            show_default="runs/…-tune",
+            parser=a_folder,
+            metavar="FOLDER",
+        ),
     ] = None,
     processes: Processes = 0,
     settings: Annotated[

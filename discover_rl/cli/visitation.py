@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 
 def visitation(
     first: Annotated[
-        Path, typer.Argument(metavar="RUN_A", help="A run's folder.", callback=a_folder)
+        Path, typer.Argument(metavar="RUN_A", help="A run's folder.", parser=a_folder)
     ],
     second: Annotated[
         Path,
-        typer.Argument(metavar="RUN_B", help="Another run's, of the same task.", callback=a_folder),
+        typer.Argument(metavar="RUN_B", help="Another run's, of the same task.", parser=a_folder),
     ],
     to: Annotated[
-        Path, typer.Option(help="Folder for figure and numbers.", callback=a_folder)
+        Path, typer.Option(help="Folder for figure and numbers.", parser=a_folder, metavar="FOLDER")
     ] = Path("runs/visitation"),
-    points: Annotated[int, typer.Option(min=10, help="States of each run that are drawn.")] = 5000,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of t-SNE and of the splits.")] = 0,
+    points: Annotated[
+        int, typer.Option(min=10, max=100_000, help="States of each run that are drawn.")
+    ] = 5000,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="The seed of t-SNE and of the splits.")
+    ] = 0,
     common: Annotated[
         bool,
         typer.Option(

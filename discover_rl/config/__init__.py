@@ -7,6 +7,7 @@ everywhere.
 """
 
 from discover_rl.config.resolve import (
+    MOST_RUNS,
     Request,
     check_seeds,
     check_steps,
@@ -20,6 +21,7 @@ from discover_rl.config.settings import SHARED, Compute, Eval, Score, current_na
 from discover_rl.envs.settings import Env
 
 __all__ = [
+    "MOST_RUNS",
     "SHARED",
     "Compute",
     "Env",

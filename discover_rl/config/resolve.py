@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import re
 import tomllib
 import typing
@@ -23,6 +24,11 @@ from discover_rl.core.hyperparameters import LANE_VALUES, build, nearest, unknow
 from discover_rl.core.types import LARGEST_SEED, UserError
 from discover_rl.envs.settings import KWARGS, Env, arguments
 from discover_rl.strategies import ONLY, STRATEGIES
+
+MOST_STEPS = 10**9
+"""The longest run. Programs count steps, and at most twice as many observations, in 32 bits."""
+MOST_RUNS = 10_000
+"""The largest number of runs that one request, or one cell of a study, may ask for."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,8 @@ def resolve(request: Request) -> list[Run]:
         if name not in every_name and not name.startswith(KWARGS):
             raise unknown(name, known[_split(name, classes)[0]], every_name)
     swept = {name: _values(name, chosen[name], classes) for name in overrides}
+    if (asked := len(seeds) * math.prod(map(len, swept.values()))) > MOST_RUNS:
+        raise UserError(f"{asked:,} runs are asked for, {MOST_RUNS:,} at most are trained at once.")
     runs = []
     for combination in itertools.product(*swept.values()):
         settings = chosen | dict(zip(swept, combination, strict=True))
@@ -174,6 +182,8 @@ def check_steps(steps: Any) -> int:
     """A number of steps as an int; a UserError if it is none."""
     if not _whole(steps) or steps < 1:
         raise UserError(f"steps must be a whole number above 0, not {steps}.")
+    if steps > MOST_STEPS:
+        raise UserError(f"steps must be {MOST_STEPS:,} at most.")
     return int(steps)
 
 
@@ -185,7 +195,10 @@ def check_seeds(seeds: Any) -> list[int]:
     """
     if not isinstance(seeds, Integral | Iterable) or isinstance(seeds, bool | str):
         raise UserError(f"seeds must be how many, or a list, not {seeds!r}.")
-    listed = list(range(int(seeds)) if isinstance(seeds, Integral) else seeds)
+    given = range(int(seeds)) if isinstance(seeds, Integral) else seeds
+    listed = list(itertools.islice(given, MOST_RUNS + 1))
+    if len(listed) > MOST_RUNS:
+        raise UserError(f"seeds must be {MOST_RUNS:,} at most.")
     if not all(map(_whole, listed)) or not listed or len(set(listed)) < len(listed):
         raise UserError("seeds must be how many (at least 1), or a list without repetition.")
     if any(not 0 <= seed <= LARGEST_SEED for seed in listed):

@@ -24,11 +24,14 @@ class Eval:
     """How runs are evaluated."""
 
     every: int = setting(
-        0, "Steps between evaluations; 0: 100 in a run, 1,000 apart or more.", low=0
+        0, "Steps between evaluations; 0: 100 in a run, 1,000 apart or more.", low=0, high=10**9
     )
-    episodes: int = setting(10, "Episodes in an evaluation.", low=1)
+    episodes: int = setting(10, "Episodes in an evaluation.", low=1, high=100_000)
     max_steps: int = setting(
-        10_000, "Where an episode is cut, for tasks without a time limit of their own.", low=1
+        10_000,
+        "Where an episode is cut, for tasks without a time limit of their own.",
+        low=1,
+        high=10**9,
     )
 
 
@@ -54,6 +57,7 @@ class Score:
         0,
         "Evaluations whose mean is a run's score; 0: the last tenth, ten if there are 50 or more.",
         low=0,
+        high=10**9,
     )
 
 

@@ -6,7 +6,7 @@ compiled program.
 
     @hyper
     class Hyper:
-        sigma: float = setting(0.1, "Standard deviation of the noise.", low=0)
+        sigma: float = setting(0.1, "Standard deviation of the noise.", low=0, high=100)
         layers: int = setting(2, "Hidden layers.", low=1, high=8)
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import math
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, dataclass_transform
@@ -24,6 +25,8 @@ from discover_rl.core.types import UserError
 
 LANE_VALUES = (float, Amplitude)
 """Types of fields in which the lanes of one cohort may differ."""
+MOST_PARTS = 32
+"""The largest number of parts that a setting may have, such as hidden layers."""
 
 
 def setting(
@@ -37,6 +40,9 @@ def setting(
     omit_default: bool = False,
 ) -> Any:
     """Declare a field with its default, a sentence for the help text, and its range.
+
+    Every number has a smallest and a largest value: beyond them nothing is computed that makes
+    sense, or nothing that ends.
 
     Args:
         default: the value unless a preset or the user says otherwise.
@@ -171,20 +177,46 @@ def check(name: str, value: Any, kind: Any, meta: Mapping[str, Any]) -> Any:
     """Cast `value` to `kind` and check it against the range in `meta`; a UserError if it fails."""
     cast = _cast(value, kind)
     if cast is None:
-        raise UserError(f"{name} must be {_KINDS[str(kind)]}, not {value!r}.")
+        raise UserError(f"{name} must be {_KINDS[str(kind)]}, not {_brief(repr(value))}.")
+    given = _brief(str(value))
     numbers = (cast.start, cast.end) if isinstance(cast, Amplitude) else cast
-    for number in numbers if isinstance(numbers, tuple) else (numbers,):
-        low, high, above = meta["low"], meta["high"], meta["above"]
-        fits = isinstance(number, bool | str) or (
-            (low is None or number >= low)
-            and (high is None or number <= high)
-            and (above is None or number > above)
-        )
-        if not fits:
-            raise UserError(f"{name} must be {_range(low, high, above)}, not {value}.")
+    numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+    if len(numbers) > MOST_PARTS:
+        raise UserError(f"{name} must have {MOST_PARTS} parts at most, not {len(numbers)}.")
+    for number in numbers:
+        if not _within(number, meta):
+            raise UserError(f"{name} must be {_range(meta)}, not {given}.")
     if meta["choices"] and cast not in meta["choices"]:
-        raise UserError(f"{name} must be one of {', '.join(meta['choices'])}, not {value}.")
+        raise UserError(f"{name} must be one of {', '.join(meta['choices'])}, not {given}.")
     return cast
+
+
+def limits(meta: Mapping[str, Any]) -> str:
+    """A setting's range in few words; '' if it is no number.
+
+    >>> limits({"low": 1, "high": 10**6, "above": None}), limits({"above": 0, "high": 1.5})
+    ('1 to 1,000,000', 'above 0, to 1.5')
+    """
+    if meta["high"] is None:
+        return ""
+    above = meta["above"]
+    start = f"{meta['low']:,}" if above is None else f"above {above:,},"
+    return f"{start} to {meta['high']:,}"
+
+
+def _within(number: Any, meta: Mapping[str, Any]) -> bool:
+    """Whether a value is in a setting's range; whatever is no number is."""
+    low, high, above = meta["low"], meta["high"], meta["above"]
+    return isinstance(number, bool | str) or (
+        (low is None or number >= low)
+        and (high is None or number <= high)
+        and (above is None or number > above)
+    )
+
+
+def _brief(text: str) -> str:
+    """A text for a message: of a long one, its beginning."""
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 _KINDS = {
@@ -198,14 +230,9 @@ _KINDS = {
 }
 
 
-def _range(low: float | None, high: float | None, above: float | None) -> str:
-    parts = []
-    if above is not None:
-        parts.append(f"above {above:g}")
-    if low is not None:
-        parts.append(f"at least {low:g}")
-    if high is not None:
-        parts.append(f"at most {high:g}")
+def _range(meta: Mapping[str, Any]) -> str:
+    words = {"above": "above", "low": "at least", "high": "at most"}
+    parts = [f"{word} {meta[key]:,}" for key, word in words.items() if meta[key] is not None]
     return " and ".join(parts)
 
 
@@ -230,11 +257,15 @@ def _cast(value: Any, kind: Any) -> Any:
         return _amplitude(value)
     if kind not in (int, float):
         return value  # whoever declares another type checks it
+    if isinstance(value, bool) or (isinstance(value, str) and not value.isascii()):
+        return None  # the digits of other scripts are numbers to Python, too
+    if kind is int and isinstance(value, int):
+        return value  # which may be larger than any float
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
-    if isinstance(value, bool) or number != number or number in (float("inf"), float("-inf")):
+    if not math.isfinite(number):
         return None
     if kind is int:
         return int(number) if number == int(number) else None

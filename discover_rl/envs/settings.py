@@ -45,14 +45,16 @@ PLAIN = Making()
 class Env:
     """The environments that runs are trained in."""
 
-    count: int = setting(1, "Environments of a run, stepped together; on-policy only.", low=1)
+    count: int = setting(
+        1, "Environments of a run, stepped together; on-policy only.", low=1, high=10_000
+    )
     backend: str = setting(
         "gymnasium",
         "What steps them; envpool: threads, for the tasks it has; auto: the faster one.",
         choices=("gymnasium", "envpool", "auto"),
     )
     reward_delay: int = setting(
-        1, "Steps over which training rewards are summed before they are paid.", low=1
+        1, "Steps over which training rewards are summed before they are paid.", low=1, high=10**9
     )
     limit_terminates: bool = setting(
         False, "Learn from a time limit as from a termination (on: as the authors' code)."
@@ -61,6 +63,7 @@ class Env:
         1,
         "Steps of the task for which an action is repeated, as one step of the run.",
         low=1,
+        high=10_000,
         omit_default=True,
     )
     wrappers: tuple[str, ...] = setting(

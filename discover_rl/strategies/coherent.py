@@ -43,13 +43,13 @@ JITTER = 1e-6
 class Hyper:
     """Hyper-parameters of deep coherent exploration."""
 
-    sigma: float = setting(0.017, "Where S starts; off-policy, 0.034 by preset.", low=0)
+    sigma: float = setting(0.017, "Where S starts; off-policy, 0.034 by preset.", low=0, high=100)
     beta: float = setting(
         0.01, "β: 0, one draw per episode; 1, a new one at every step.", low=0, high=1
     )
     learn_s: bool = setting(False, "Learn S even though the policy has no density.")
     piece: int = setting(
-        64, "On-policy, steps whose likelihood is computed together, at most.", low=1
+        64, "On-policy, steps whose likelihood is computed together, at most.", low=1, high=4_096
     )
     carry: bool = setting(
         True, "On-policy, go on from rollout to rollout (off: start anew at each)."

@@ -28,11 +28,11 @@ from discover_rl.strategies.interface import Acting, Blueprint, Strategy, View
 class Hyper:
     """Hyper-parameters of held corners."""
 
-    lam: Amplitude = setting(1.0, "λ: how far a corner reaches, in half-ranges.", low=0)
+    lam: Amplitude = setting(1.0, "λ: how far a corner reaches, in half-ranges.", low=0, high=100)
     sigma: Amplitude = setting(
-        0.3, "σ: standard deviation of the white noise on top, in half-ranges.", low=0
+        0.3, "σ: standard deviation of the white noise on top, in half-ranges.", low=0, high=100
     )
-    length: float = setting(50.0, "Steps of a stretch, on average.", low=1)
+    length: float = setting(50.0, "Steps of a stretch, on average.", low=1, high=10**9)
     share: float = setting(
         0.5, "Probability that a stretch has a corner; else it has none.", low=0, high=1
     )

@@ -48,7 +48,9 @@ from discover_rl.strategies.interface import (
 class Hyper:
     """Hyper-parameters of DISCOVER; the switches are the paper's ablations."""
 
-    lam: Amplitude = setting(0.3, "λ: how far the direction reaches, in half-ranges.", low=0)
+    lam: Amplitude = setting(
+        0.3, "λ: how far the direction reaches, in half-ranges.", low=0, high=100
+    )
     delayed: bool = setting(True, "Step with the actor (off: with every critic step; 'no DPU').")
     target_network: bool = setting(True, "Use a target explorer in the target (off: 'no TN').")
     target_smoothing: bool = setting(True, "Direct the target action too (off: 'no TSR').")

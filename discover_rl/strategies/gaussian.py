@@ -20,7 +20,9 @@ from discover_rl.strategies.interface import Acting, Blueprint, Strategy, View
 class Hyper:
     """Hyper-parameters of white noise."""
 
-    sigma: Amplitude = setting(0.1, "Standard deviation of the noise, in half-ranges.", low=0)
+    sigma: Amplitude = setting(
+        0.1, "Standard deviation of the noise, in half-ranges.", low=0, high=100
+    )
 
 
 def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:

@@ -37,12 +37,20 @@ class Hyper:
     """Hyper-parameters of generalised state-dependent exploration."""
 
     initial_log_std: float = setting(
-        -2.0, "Where log σ starts, with a policy that has a density; SAC: -3 by preset."
+        -2.0,
+        "Where log σ starts, with a policy that has a density; SAC: -3 by preset.",
+        low=-20,
+        high=20,
     )
     sigma: Amplitude = setting(
-        0.1, "σ with DDPG and TD3: the noise has σ times the length of z, in half-ranges.", low=0
+        0.1,
+        "σ with DDPG and TD3: the noise has σ times the length of z, in half-ranges.",
+        low=0,
+        high=100,
     )
-    interval: int = setting(0, "Steps after which ε is drawn anew; 0: only as `lasts` says.", low=0)
+    interval: int = setting(
+        0, "Steps after which ε is drawn anew; 0: only as `lasts` says.", low=0, high=10**9
+    )
     lasts: str = setting(
         "auto",
         "How long ε is kept at most; auto: an episode off-policy, a rollout on-policy.",
@@ -52,7 +60,7 @@ class Hyper:
         False, "Let what σ is learned by move the features z too; SAC: true by preset."
     )
     mean_limit: float = setting(
-        2.0, "SAC: where the mean before squashing is cut while training.", above=0
+        2.0, "SAC: where the mean before squashing is cut while training.", above=0, high=1_000_000
     )
 
 

@@ -54,20 +54,27 @@ MEASURE, TEACH, TRIAL = range(3)
 class Hyper:
     """Hyper-parameters of the meta-policy gradient."""
 
-    teacher_steps: int = setting(200, "L0: steps of the teacher in an iteration.", low=1)
-    trial_updates: int = setting(50, "K0: updates on these steps alone.", low=0)
-    student_steps: int = setting(100, "L1: longest episode that measures the student.", low=1)
-    replay_updates: int = setting(
-        0, "K1: updates on all of the replay; 0: those that fell due in the iteration.", low=0
+    teacher_steps: int = setting(
+        200, "L0: steps of the teacher in an iteration.", low=1, high=1_000_000
     )
-    episodes: int = setting(1, "Episodes that measure the student.", low=1)
+    trial_updates: int = setting(50, "K0: updates on these steps alone.", low=0, high=100_000)
+    student_steps: int = setting(
+        100, "L1: longest episode that measures the student.", low=1, high=1_000_000
+    )
+    replay_updates: int = setting(
+        0,
+        "K1: updates on all of the replay; 0: those that fell due in the iteration.",
+        low=0,
+        high=1_000_000,
+    )
+    episodes: int = setting(1, "Episodes that measure the student.", low=1, high=1_000)
     trial: str = setting(
         "clone", "Take back what the lesson alone taught, or keep it.", choices=("clone", "keep")
     )
-    sigma: float = setting(0.3, "Where the teacher's σ starts, in half-ranges.", above=0)
-    sigma_min: float = setting(0.05, "Below this no σ falls.", above=0)
-    lr: float = setting(1e-4, "Learning rate of the teacher.", low=0)
-    max_norm: float = setting(1.0, "Longest gradient of the teacher.", above=0)
+    sigma: float = setting(0.3, "Where the teacher's σ starts, in half-ranges.", above=0, high=100)
+    sigma_min: float = setting(0.05, "Below this no σ falls.", above=0, high=100)
+    lr: float = setting(1e-4, "Learning rate of the teacher.", low=0, high=1)
+    max_norm: float = setting(1.0, "Longest gradient of the teacher.", above=0, high=10**9)
 
 
 class Memory(NamedTuple):

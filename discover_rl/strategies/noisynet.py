@@ -40,6 +40,7 @@ class Hyper:
         0.017,
         "Where σ starts; off-policy, 0.034 by preset. Factorised: over √inputs of a layer.",
         low=0,
+        high=100,
     )
     layers: str = setting("last", "Which layers are noisy.", choices=("last", "all"))
     noise: str = setting(

@@ -33,12 +33,14 @@ TINY = 1e-5
 class Hyper:
     """Hyper-parameters of optimistic exploration."""
 
-    beta: float = setting(4.66, "β: weight of the critics' disagreement in the upper bound.")
+    beta: float = setting(
+        4.66, "β: weight of the critics' disagreement in the upper bound.", low=-1_000, high=1_000
+    )
     delta: Amplitude = setting(
-        23.53, "δ: KL divergence of what acts from the policy, in nats.", low=0
+        23.53, "δ: KL divergence of what acts from the policy, in nats.", low=0, high=1_000_000
     )
     sigma: Amplitude = setting(
-        0.1, "σ with DDPG and TD3, before squashing; SAC has its own.", low=0
+        0.1, "σ with DDPG and TD3, before squashing; SAC has its own.", low=0, high=100
     )
 
 

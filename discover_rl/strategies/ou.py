@@ -23,9 +23,9 @@ from discover_rl.strategies.interface import Acting, Blueprint, Strategy, View
 class Hyper:
     """Hyper-parameters of Ornstein–Uhlenbeck noise."""
 
-    sigma: Amplitude = setting(0.2, "Size of the random push, in half-ranges.", low=0)
-    theta: float = setting(0.15, "How strongly the process is drawn back to 0.", low=0)
-    dt: float = setting(1.0, "Time that one step takes.", above=0)
+    sigma: Amplitude = setting(0.2, "Size of the random push, in half-ranges.", low=0, high=100)
+    theta: float = setting(0.15, "How strongly the process is drawn back to 0.", low=0, high=100)
+    dt: float = setting(1.0, "Time that one step takes.", above=0, high=100)
 
 
 def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:

@@ -34,9 +34,12 @@ UNLIMITED = 1_000
 class Hyper:
     """Hyper-parameters of coloured noise."""
 
-    beta: float = setting(1.0, "β, its colour: 0 white, 1 pink, 2 red.", low=0)
+    beta: float = setting(1.0, "β, its colour: 0 white, 1 pink, 2 red.", low=0, high=10)
     sigma: Amplitude = setting(
-        0.3, "σ: its size where the policy has no noise of its own, in half-ranges.", low=0
+        0.3,
+        "σ: its size where the policy has no noise of its own, in half-ranges.",
+        low=0,
+        high=100,
     )
 
 

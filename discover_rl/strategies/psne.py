@@ -39,10 +39,14 @@ from discover_rl.strategies.interface import (
 class Hyper:
     """Hyper-parameters of adaptive parameter noise."""
 
-    sigma: float = setting(0.017, "Where σ starts; off-policy, 0.034 by preset.", low=0)
-    threshold: float = setting(0.1, "δ: the distance of actions to keep, in half-ranges.", low=0)
-    factor: float = setting(1.01, "κ: by how much σ changes at a time; 1: not at all.", low=1)
-    interval: int = setting(50, "Updates between two changes of σ.", low=1)
+    sigma: float = setting(0.017, "Where σ starts; off-policy, 0.034 by preset.", low=0, high=100)
+    threshold: float = setting(
+        0.1, "δ: the distance of actions to keep, in half-ranges.", low=0, high=10**9
+    )
+    factor: float = setting(
+        1.01, "κ: by how much σ changes at a time; 1: not at all.", low=1, high=100
+    )
+    interval: int = setting(50, "Updates between two changes of σ.", low=1, high=10**9)
     lasts: str = setting(
         "episode",
         "How long noise is kept; rollout: on-policy, no longer than a rollout.",

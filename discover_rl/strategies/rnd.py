@@ -42,8 +42,12 @@ TINY = 1e-8
 class Hyper:
     """Hyper-parameters of random network distillation."""
 
-    weight: Amplitude = setting(1.0, "w: of the bonus, whose deviation is 1, in the reward.", low=0)
-    outputs: int = setting(64, "Outputs of the random network and of its predictor.", low=1)
+    weight: Amplitude = setting(
+        1.0, "w: of the bonus, whose deviation is 1, in the reward.", low=0, high=1_000_000
+    )
+    outputs: int = setting(
+        64, "Outputs of the random network and of its predictor.", low=1, high=10_000
+    )
 
 
 class State(NamedTuple):

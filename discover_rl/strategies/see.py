@@ -48,19 +48,27 @@ class Hyper:
     """Hyper-parameters of SEE; conditioning, target and mixing are the paper's ablations."""
 
     gamma: float = setting(0.99, "γ_x: discount of errors that lie ahead.", low=0, high=1)
-    temperature: float = setting(1.0, "T: the larger, the less advantages decide.", above=0)
+    temperature: float = setting(
+        1.0, "T: the larger, the less advantages decide.", above=0, high=10**9
+    )
     conditioning: bool = setting(True, "Show Q_x the critic whose errors it predicts.")
-    probes: int = setting(16, "Pairs (s, a) at which Q_x sees the critic.", low=1)
+    probes: int = setting(16, "Pairs (s, a) at which Q_x sees the critic.", low=1, high=10_000)
     target: str = setting(
         "max", "Q_x is of the largest error ahead, or of their sum.", choices=("max", "sum")
     )
     mixing: str = setting(
         "advantage", "Who acts, by advantages or by turns.", choices=("advantage", "alternate")
     )
-    smoothing: float = setting(0.2, "TD3: std of the noise on a′_x, in half-ranges.", low=0)
-    smoothing_clip: float = setting(0.5, "TD3: largest noise on a′_x, in half-ranges.", low=0)
-    entropy_weight: float = setting(1.0, "SAC: where α_x starts.", above=0)
-    target_entropy: float = setting(-1.0, "SAC: entropy that α_x aims at, per action dimension.")
+    smoothing: float = setting(
+        0.2, "TD3: std of the noise on a′_x, in half-ranges.", low=0, high=100
+    )
+    smoothing_clip: float = setting(
+        0.5, "TD3: largest noise on a′_x, in half-ranges.", low=0, high=100
+    )
+    entropy_weight: float = setting(1.0, "SAC: where α_x starts.", above=0, high=1_000_000)
+    target_entropy: float = setting(
+        -1.0, "SAC: entropy that α_x aims at, per action dimension.", low=-1_000, high=1_000
+    )
 
 
 class Critics(NamedTuple):

@@ -56,20 +56,30 @@ SATURATED = 0.99
 class Hyper:
     """Hyper-parameters of seeking."""
 
-    error_weight: float = setting(1.0, "w_e: of TD errors; 0: novelty alone.", low=0)
-    novelty_weight: float = setting(1.0, "w_n: of novelty; 0: errors alone.", low=0)
-    cap: float = setting(10.0, "c: largest error and novelty, in running means.", above=0)
+    error_weight: float = setting(
+        1.0, "w_e: of TD errors; 0: novelty alone.", low=0, high=1_000_000
+    )
+    novelty_weight: float = setting(1.0, "w_n: of novelty; 0: errors alone.", low=0, high=1_000_000)
+    cap: float = setting(
+        10.0, "c: largest error and novelty, in running means.", above=0, high=10**9
+    )
     gamma: float = setting(0.99, "γ_x: discount of what lies ahead.", low=0, high=1)
     target: str = setting(
         "max", "Q_x is of the largest reward ahead, or of their sum.", choices=("max", "sum")
     )
     optimism: str = setting("none", "Optimism beside novelty.", choices=("none", "prior", "high"))
-    prior: float = setting(1.0, "Factor on the random networks of optimism=prior.", low=0)
-    ensemble: int = setting(2, "How many Q_x there are.", low=1)
-    lam: Amplitude = setting(1.0, "λ: how far a direction reaches, in half-ranges.", low=0)
-    penalty: float = setting(1e-3, "p: on squared pre-activations of the explorer.", low=0)
+    prior: float = setting(
+        1.0, "Factor on the random networks of optimism=prior.", low=0, high=1_000_000
+    )
+    ensemble: int = setting(2, "How many Q_x there are.", low=1, high=16)
+    lam: Amplitude = setting(
+        1.0, "λ: how far a direction reaches, in half-ranges.", low=0, high=100
+    )
+    penalty: float = setting(
+        1e-3, "p: on squared pre-activations of the explorer.", low=0, high=1_000_000
+    )
     sigma: Amplitude = setting(
-        0.3, "σ of white noise on top, if the policy has no noise of its own.", low=0
+        0.3, "σ of white noise on top, if the policy has no noise of its own.", low=0, high=100
     )
     mixing: str = setting(
         "stretches",
@@ -77,8 +87,10 @@ class Hyper:
         choices=("stretches", "advantage"),
     )
     share: float = setting(0.5, "Probability that a stretch is directed.", low=0, high=1)
-    length: float = setting(50.0, "Steps of a stretch, on average.", low=1)
-    temperature: float = setting(1.0, "mixing=advantage: how little advantages decide.", above=0)
+    length: float = setting(50.0, "Steps of a stretch, on average.", low=1, high=10**9)
+    temperature: float = setting(
+        1.0, "mixing=advantage: how little advantages decide.", above=0, high=10**9
+    )
 
 
 class Networks(NamedTuple):

@@ -29,10 +29,15 @@ from discover_rl.strategies.interface import Acting, Blueprint, Strategy, View
 class Hyper:
     """Hyper-parameters of repeated noise."""
 
-    mu: float = setting(2.0, "μ: how rare long stretches are; 0: all lengths alike.", low=0)
-    limit: int = setting(16, "Steps for which noise is held at most.", low=1)
+    mu: float = setting(
+        2.0, "μ: how rare long stretches are; 0: all lengths alike.", low=0, high=100
+    )
+    limit: int = setting(16, "Steps for which noise is held at most.", low=1, high=100_000)
     sigma: Amplitude = setting(
-        0.3, "σ: its size where the policy has no noise of its own, in half-ranges.", low=0
+        0.3,
+        "σ: its size where the policy has no noise of its own, in half-ranges.",
+        low=0,
+        high=100,
     )
 
 

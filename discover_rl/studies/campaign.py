@@ -13,8 +13,9 @@ from discover_rl.storage import checkpoints, files
 from discover_rl.storage.files import FolderInUse
 from discover_rl.storage.records import record_path, sources_in, summary
 from discover_rl.studies import plan, status
-from discover_rl.studies.study import Study
+from discover_rl.studies.study import Cell, Study
 from discover_rl.training import job as jobs
+from discover_rl.training import memory
 from discover_rl.training.engines import Hear, Outcome
 from discover_rl.training.events import Ended, Event, Started
 from discover_rl.training.job import Job
@@ -49,6 +50,7 @@ def prepare(
     shard: tuple[int, int] = (1, 1),
     retry: bool = False,
     anyway: bool = False,
+    here: bool = True,
 ) -> list[Job]:
     """Check everything that can be checked before training, and divide the study into cohorts.
 
@@ -58,6 +60,7 @@ def prepare(
         shard: (i, n): only the i-th of n parts.
         retry: whether runs that failed are trained again.
         anyway: whether to go on though the code of a task of the user's own has changed since.
+        here: whether it is trained on this machine, into whose memory every run must fit.
 
     Returns:
         The cohorts of the study, or of the part, finished ones included.
@@ -72,20 +75,37 @@ def prepare(
             continue  # its own runs will fail, and no others
         except UserError as error:
             raise UserError(f"{cell.where}, task: {error}") from error
+    over = set()
     for run in study.runs:
-        header = summary(record_path(out, run.name)).header
+        found = summary(record_path(out, run.name))
+        header = found.header
+        over |= {run.name} if found.over else set()
         if unlike := header and jobs.difference(header["run"], run.to_json()):
             raise UserError(
                 f"{out} holds another study: in {run.name}, {unlike}; choose another --out."
             )
         if header and not anyway:
             jobs.refuse_changed_code(run, sources_in(header), out)
+    if here:
+        _check_memory([cell for cell in study.cells if not over.issuperset(cell.names)])
     cohorts = plan.agreed(study, out, shard, retry)
     for job in cohorts:
         path = checkpoints.find(job.workdir)
         if path is not None and not files.in_use(job.workdir):
             jobs.resumable(path, {run.name: run for run in job.runs})
     return [job._replace(anyway=anyway) for job in cohorts]
+
+
+def _check_memory(cells: Sequence[Cell]) -> None:
+    """A UserError if this machine has too little memory for one run of any of these cells."""
+    for cell in cells:
+        first = cell.runs[0]
+        try:
+            memory.check([first], spaces(first.task, first.env, plan.place_of(first)))
+        except Unmakeable:
+            continue
+        except UserError as error:
+            raise UserError(f"{cell.where}, {cell.name}: {error}") from error
 
 
 def carry_out(

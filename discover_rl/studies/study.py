@@ -30,10 +30,10 @@ settings are resolved when `runs` is used.
 
 from __future__ import annotations
 
-import difflib
 import itertools
-import re
+import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,20 +42,11 @@ from pathlib import Path
 from typing import Any
 
 from discover_rl import config
-from discover_rl.algorithms import ALGORITHMS
 from discover_rl.config import Request, Run
 from discover_rl.core.hyperparameters import nearest
 from discover_rl.core.types import UserError
-from discover_rl.strategies import STRATEGIES
-
-AXES = ("task", "algorithm", "strategy")
-"""What every cell has; all other names in [grid] are settings."""
-WORDS = (*AXES, "name", "steps", "seeds")
-"""Names in a file that are not settings."""
-NAME = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,80}")
-"""What the name of an arm must match: it is the name of a folder, too."""
-KEYS = ("about", "source", "tuned", "steps", "task_steps", "seeds", "set", "grid", "arm", "skip")
-"""The keys and tables that a file may have."""
+from discover_rl.studies import checks
+from discover_rl.studies.checks import AXES, as_list
 
 
 @dataclass(frozen=True)
@@ -193,37 +184,45 @@ def declared(text: str, name: str, where: str) -> Study:
             hint = ' (a name with a dot needs quotes: "strategy.lam" = 0.1)'
         raise UserError(f"{where} is not valid TOML: {error}{hint}.") from error
     for key in content:
-        _known(where, "", key, KEYS)
+        checks.check_known(where, "", key, checks.KEYS)
     for key in [key for key in ("steps", "grid") if key not in content]:
         raise UserError(f"{where} has no {key}.")
+    if not isinstance(content.get("task_steps", {}), dict):
+        raise UserError(f"{where}: task_steps is a table, under [task_steps].")
     common, grid = (_flat(where, key, content.get(key, {})) for key in ("set", "grid"))
     arms = [_flat(where, "[arm]", arm) for arm in _tables(where, "arm", content)] or [{}]
     skips = [_flat(where, "[skip]", skip) for skip in _tables(where, "skip", content)]
-    _check_names(where, common, grid, arms, skips)
+    checks.check_names(where, common, grid, arms, skips)
+    points = len(arms) * math.prod(len(as_list(values)) for values in grid.values())
+    seeds = checks.check_counts(where, content.get("seeds", 1), points)
     cells = []
     for arm, point in itertools.product(arms, _points(grid)):
         choice = {**point, **arm}
         if not any(_matches(choice, skip) for skip in skips):
-            varied = {key: point[key] for key, values in grid.items() if len(_list(values)) > 1}
-            cells.append(_cell(where, content, common, choice, varied))
+            varied = {key: point[key] for key, values in grid.items() if len(as_list(values)) > 1}
+            cells.append(_cell(where, content, seeds, common, choice, varied))
     if not cells:
         raise UserError(f"{where}: [[skip]] leaves no run.")
-    if twice := [cell for cell in cells if [it.name for it in cells].count(cell.name) > 1]:
-        raise UserError(f"{where} has {twice[0].name} twice; give every [[arm]] a name of its own.")
+    (cell_name, times), *_ = Counter(cell.name for cell in cells).most_common(1)
+    if times > 1:
+        raise UserError(f"{where} has {cell_name} twice; give every [[arm]] a name of its own.")
     for task in content.get("task_steps", {}):
-        _known(where, "task_steps", task, {cell.task: 0 for cell in cells}, "There is no task")
+        checks.check_known(
+            where, "task_steps", task, {cell.task: 0 for cell in cells}, "There is no task"
+        )
     about, tuned = (str(content.get(key, "")) for key in ("about", "tuned"))
     return Study(name, about, max(it.steps for it in cells), cells, tuned)
 
 
 def _matches(choice: Mapping[str, Any], skip: Mapping[str, Any]) -> bool:
     """Whether a combination has, for every name in a [[skip]], one of the values there."""
-    return all(choice.get(key) in _list(values) for key, values in skip.items())
+    return all(choice.get(key) in as_list(values) for key, values in skip.items())
 
 
 def _cell(
     where: str,
     content: Mapping[str, Any],
+    seeds: Sequence[int],
     common: Mapping[str, Any],
     choice: Mapping[str, Any],
     varied: Mapping[str, Any],
@@ -243,7 +242,6 @@ def _cell(
     parts += [arm, *(f"{key}={_word(value)}" for key, value in settings.items())]
     try:
         steps = config.check_steps(content.get("task_steps", {}).get(task, content["steps"]))
-        seeds = config.check_seeds(content.get("seeds", 1))
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
     return Cell(
@@ -262,12 +260,8 @@ def _cell(
 
 def _points(grid: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Every combination of the grid's values."""
-    for values in itertools.product(*map(_list, grid.values())):
+    for values in itertools.product(*map(as_list, grid.values())):
         yield dict(zip(grid, values, strict=True))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _word(value: Any) -> str:
@@ -293,58 +287,3 @@ def _flat(where: str, key: str, table: Any, prefix: str = "") -> dict[str, Any]:
         inner = _flat(where, key, value, f"{prefix}{name}.") if isinstance(value, dict) else {}
         flat |= inner or {prefix + name: value}
     return flat
-
-
-def _check_names(
-    where: str,
-    common: Mapping[str, Any],
-    grid: Mapping[str, Any],
-    arms: Sequence[Mapping[str, Any]],
-    skips: Sequence[Mapping[str, Any]],
-) -> None:
-    """Check the names in a file; raise a UserError about the first mistake.
-
-    No name is misspelt, in the wrong table or in two tables, and all algorithms and strategies
-    exist. Settings are checked when they are resolved.
-    """
-    for name in [*common, *grid, *(name for arm in arms for name in arm)]:
-        near = difflib.get_close_matches(name, WORDS, 1, 0.75)
-        if near and name not in WORDS and "." not in name:
-            raise UserError(f"{where}: There is no key {name}. Did you mean {near[0]}?")
-    for word in WORDS:
-        right = {"name": "[[arm]]", "steps": "the first lines", "seeds": "the first lines"}
-        for table, names in (("[set]", common), ("[grid]", grid)):
-            if word in names and (table == "[set]" or word not in AXES):
-                place = right.get(word, "[grid]")
-                raise UserError(f"{where}: {word} belongs into {place}, not into {table}.")
-    for arm in arms:
-        name = arm.get("name", "unnamed")
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            rule = "that of a folder, without / or a leading dot"
-            raise UserError(f"{where}: the name of an [[arm]] is {rule}, not {name!r}.")
-    for name, value in grid.items():
-        if isinstance(value, list) and (not value or len(set(map(str, value))) < len(value)):
-            raise UserError(f"{where}, [grid]: {name} is a list without repetition, not {value}.")
-    for name in [name for arm in arms for name in arm if name in grid]:
-        raise UserError(f"{where}: {name} is in [grid] and in an [[arm]]; take one out.")
-    for name in {name for skip in skips for name in skip}:
-        keys = dict.fromkeys(["name", *grid, *(key for arm in arms for key in arm)])
-        _known(where, "[[skip]]", name, keys)
-        values = [*_list(grid.get(name, [])), *(arm[name] for arm in arms if name in arm)]
-        for value in (value for skip in skips for value in _list(skip.get(name, []))):
-            _known(where, f"[[skip]] {name}", value, [*map(str, values), *values], "There is no")
-    members = {"algorithm": ALGORITHMS, "strategy": STRATEGIES}
-    for axis, known in members.items():
-        for word in [*_list(grid.get(axis, [])), *(arm[axis] for arm in arms if axis in arm)]:
-            _known(where, axis, word, known, f"There is no {axis}")
-
-
-def _known(
-    where: str, table: str, word: Any, words: Any, complaint: str = "There is no key"
-) -> None:
-    """Raise a UserError, with the nearest word, unless a word is among these."""
-    if not isinstance(word, str | int | float) or word not in words:
-        place = f"{where}, {table}" if table else where
-        listed = ", ".join(dict.fromkeys(map(str, words)))
-        hint = nearest(str(word), map(str, words)) or f" There are {listed}."
-        raise UserError(f"{place}: {complaint} {word}.{hint}")

@@ -131,9 +131,10 @@ def _check_memory(parts: Sequence[Job], out: Path, processes: int) -> None:
     alone = [job.runs for job in parts if job.workdir == out]
     apart = sorted((job.runs for job in parts if job.workdir != out), key=len)[-processes:]
     together = [run for runs in apart for run in runs]
-    for runs in [*alone, *([together] if together else [])]:
+    groups = [(runs, 1) for runs in alone] + ([(together, len(apart))] if together else [])
+    for runs, share in groups:
         first = runs[0]
-        memory.check(runs, spaces(first.task, first.env, hardware.place(first.on_policy)))
+        memory.check(runs, spaces(first.task, first.env, hardware.place(first.on_policy)), share)
 
 
 def _begun(runs: Sequence[Run], out: Path) -> list[Job]:

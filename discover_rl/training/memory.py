@@ -19,16 +19,24 @@ COPIES = 16
 """Networks of the actor's size that a lane has: critics, targets, moments, a strategy's own."""
 
 
+ENVIRONMENT = 10**6
+"""Bytes of an environment: about MuJoCo's, most others take less."""
+PROCESS = 4 * 10**8
+"""Bytes of a process that trains, before it has a run."""
+
+
 class Need(NamedTuple):
     """Bytes that one run takes."""
 
     data: int  # of its replay buffer, or of its rollout
     networks: int  # with their targets and optimisers
+    batches: int  # and what networks compute from them
+    environments: int  # for training and for evaluation
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.data + self.networks
+        return sum(self)
 
 
 def need(run: Run, spec: Spec) -> Need:
@@ -37,43 +45,60 @@ def need(run: Run, spec: Spec) -> Need:
     widths = (obs + act, *run.hyper.hidden, act)
     weights = sum(a * b for a, b in itertools.pairwise(widths))
     if run.on_policy:
-        data = run.hyper.horizon * run.env.count * (2 * (obs + act) + 8) * 4
+        steps = run.hyper.horizon * run.env.count
+        data = steps * (2 * (obs + act) + 8) * 4
+        batch = -(-steps // run.hyper.minibatches)
     else:
         capacity = min(run.hyper.replay_size, run.steps)
         # Observations; two actions, reward, the row and whether it terminated of each transition.
         data = 4 * replay_buffer.row_count(capacity) * obs + capacity * (8 * act + 9)
-    return Need(data, 4 * COPIES * weights)
+        batch = run.hyper.batch_size
+    batches = 4 * batch * (2 * (obs + act) + COPIES // 2 * sum(run.hyper.hidden))
+    environments = ENVIRONMENT * (run.env.count + run.eval.episodes)
+    return Need(data, 4 * COPIES * weights, batches, environments)
 
 
-def check(runs: Sequence[Run], spec: Spec) -> None:
+def check(runs: Sequence[Run], spec: Spec, processes: int = 1) -> None:
     """Raise a UserError if these runs, side by side, need more memory than there is.
 
     Args:
         runs: all that train at once; they differ in nothing that has a size.
         spec: the spaces of their task.
+        processes: how many share them.
     """
     first, count = runs[0], len(runs)
     on_gpu = hardware.place(first.on_policy) == "gpu"
     there = hardware.gpu_memory() if on_gpu else hardware.available_memory()
     one = need(first, spec)
-    if one.total * count <= there:
+    beside = PROCESS * (processes - 1)
+    total = one.total * count + beside
+    if total <= there:
         return
     what = "rollouts" if first.on_policy else "replay"
     each = f"{count} runs, each {_gigabytes(one.data)}" if count > 1 else _gigabytes(one.data)
+    place, free = ("the GPU", "") if on_gpu else ("this machine", " free")
     raise UserError(
-        f"{first.task} needs about {_gigabytes(one.total * count)} of memory ({each} of {what} and "
-        f"{_gigabytes(one.networks)} of networks), and {'the GPU' if on_gpu else 'this machine'} "
-        f"has {_gigabytes(there)}{'' if on_gpu else ' free'}; {_way_out(first, one, count, there)}."
+        f"{first.task} needs about {_gigabytes(total)} of memory ({each} of {what} and "
+        f"{_gigabytes(one.total - one.data)} of networks, batches and environments), and {place} "
+        f"has {_gigabytes(there)}{free}; {_way_out(first, one, count, there - beside)}."
     )
 
 
 def _way_out(run: Run, one: Need, count: int, there: int) -> str:
     """Which setting to change, in words."""
-    name = "horizon" if run.on_policy else "replay_size"
-    present = run.hyper.horizon if run.on_policy else min(run.hyper.replay_size, run.steps)
-    left = 0.8 * there / count - one.networks
-    fitting = int(present * left / one.data)
-    if fitting >= 1000:
+    if run.on_policy:
+        sizes = {"horizon": (run.hyper.horizon, one.data + one.batches)}
+    else:
+        sizes = {
+            "replay_size": (min(run.hyper.replay_size, run.steps), one.data),
+            "batch_size": (run.hyper.batch_size, one.batches),
+        }
+    sizes["eval.episodes"] = run.eval.episodes, ENVIRONMENT * run.eval.episodes
+    name = max(sizes, key=lambda name: sizes[name][1])
+    present, size = sizes[name]
+    left = 0.8 * there / count - (one.total - size)
+    fitting = int(present * left / size)
+    if fitting >= (1000 if name in ("horizon", "replay_size") else 1):
         digits = len(str(fitting)) - 1
         return f"--set {name}={fitting // 10**digits * 10**digits} would fit"
     if one.networks * count > 0.8 * there and one.networks * 2 > one.total:

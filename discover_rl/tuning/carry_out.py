@@ -26,7 +26,7 @@ from discover_rl.storage import files, results
 from discover_rl.storage.records import Record
 from discover_rl.system import hardware
 from discover_rl.training.signals import stop_on_signal
-from discover_rl.tuning.plan import Plan
+from discover_rl.tuning.plan import MOST, Plan
 from discover_rl.tuning.trials import Journal, Tuning, needed, write_table
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def carry_out(
 
     if count < 1:
         raise UserError(f"trials must be at least 1, not {count}.")
+    if count > MOST:
+        raise UserError(f"trials must be {MOST:,} at most, not {count:,}.")
     needed()
     first = plan.first
     spaces(first.task, first.env, hardware.place(first.on_policy))  # before anything is written

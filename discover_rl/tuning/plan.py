@@ -9,7 +9,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from discover_rl.config import Request, Run, current_names, resolve
+from discover_rl.config import MOST_RUNS, Request, Run, check_seeds, current_names, resolve
 from discover_rl.core.types import UserError
 from discover_rl.tuning.ranges import Range, parse, possible
 
@@ -19,6 +19,8 @@ FIRST_SEED = 1000
 """The first seed of a tuning's runs. `train` has the seeds from 0 on, so these stay unused."""
 MANY = 32
 """Trials of a tuning by default."""
+MOST = 10_000
+"""The largest number of trials of a tuning."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def make_plan(
     """
     seeds: Any = request.seeds
     if isinstance(seeds, Integral):
-        seeds = range(FIRST_SEED, FIRST_SEED + int(seeds))
+        seeds = [FIRST_SEED + seed for seed in check_seeds(seeds)]
     request = dataclasses.replace(request, seeds=tuple(seeds) if _several(seeds) else seeds)
     if both := sorted(ranges.keys() & request.settings.keys()):
         raise UserError(f"{both[0]} is both set and tuned; remove one of --set and --range.")
@@ -107,6 +109,8 @@ def make_plan(
     count = len(request.seeds)
     if lanes is not None and lanes < count:
         raise UserError(f"lanes must be at least {count}, one for each seed, not {lanes}.")
+    if lanes is not None and lanes > MOST_RUNS:
+        raise UserError(f"lanes must be {MOST_RUNS:,} at most, not {lanes:,}.")
     if not 0 <= seed < 2**32:
         raise UserError(f"seed must be at least 0 and below 2³², not {seed}.")
     batch = BATCH if lanes is None else lanes // count

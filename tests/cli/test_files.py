@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 
 import pytest
 
@@ -44,8 +45,22 @@ def test_a_folder_in_place_of_a_file_is_said(capfd, command):
 
 def test_a_folder_without_permission_is_said(capfd, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert discover("evaluate", "d") == 2
-    assert capfd.readouterr() == ("", "Invalid value for 'path': path 'd' is not readable.\n")
+    for words in ("evaluate d", "status smoke --out d", "visitation d d", "theory --out d"):
+        assert discover(*words.split()) == 2
+        assert capfd.readouterr() == ("", "d cannot be read: you have no permission.\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_path_below_a_file_is_said(capfd, command):
+    assert discover(*re.sub(r"\bf$", "f/x", command).split()) == 2
+    assert capfd.readouterr() == ("", "f is a file, and a folder is needed.\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_path_without_a_letter_is_no_path(capfd, here, command):
+    assert discover(*("" if word == "f" else word for word in command.split())) == 2
+    assert capfd.readouterr().err == "A path is needed, not ''; the working directory is '.'.\n"
+    assert sorted(path.name for path in here.iterdir()) == ["d", "f"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ class Example:
     switch: bool = setting(True, "A switch.")
     colour: str = setting("red", "A colour.", choices=("red", "blue"))
     sizes: tuple[int, ...] = setting((4, 4), "Sizes.", low=1)
+    many: int = setting(3, "A large number.", low=1, high=1_000_000)
 
 
 def refusal(prefix: str = "", **values) -> str:
@@ -50,7 +51,7 @@ def test_a_traced_function_is_compiled_anew_only_for_statics():
 
 
 def test_what_is_left_out_keeps_its_default():
-    assert build(Example, {"count": 7}) == Example(0.1, 1.0, 7, True, "red", (4, 4))
+    assert build(Example, {"count": 7}) == Example(0.1, 1.0, 7, True, "red", (4, 4), 3)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,9 @@ def test_bounds_belong_to_the_range(value):
         ({"step": 0}, "step must be above 0, not 0."),
         ({"count": 0}, "count must be at least 1, not 0."),
         ({"sizes": "8,0"}, "sizes must be at least 1, not 8,0."),
+        ({"many": "1e308"}, "many must be at least 1 and at most 1,000,000, not 1e308."),
+        ({"many": 10**400}, f"many must be at least 1 and at most 1,000,000, not 1{'0' * 56}…."),
+        ({"sizes": [1] * 33}, "sizes must have 32 parts at most, not 33."),
         ({"colour": "green"}, "colour must be one of red, blue, not green."),
     ],
 )
@@ -105,6 +109,9 @@ def test_a_value_out_of_range_is_refused_with_the_range(values, sentence):
         ({"rate": "nan"}, "a number"),
         ({"rate": float("inf")}, "a number"),
         ({"rate": True}, "a number"),
+        ({"rate": "٣"}, "a number"),
+        ({"count": "３"}, "a whole number"),
+        ({"sizes": "8,٣"}, "whole numbers with commas between them"),
         ({"rate": None}, "a number"),
         ({"rate": [0.1, 0.2]}, "a number"),
         ({"count": 2.5}, "a whole number"),
@@ -132,7 +139,7 @@ def test_an_unknown_name_gives_the_nearest_with_its_prefix():
 
 
 def test_a_name_near_nothing_gives_all_of_them():
-    assert "There are rate, step, count, switch, colour, sizes." in refusal(zzzzzz=1)
+    assert "There are rate, step, count, switch, colour, sizes, many." in refusal(zzzzzz=1)
 
 
 def test_nearest_looks_past_capitals_and_says_nothing_where_nothing_is_near():

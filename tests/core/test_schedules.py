@@ -325,8 +325,11 @@ def test_a_range_is_of_constants_and_choices_may_be_schedules(given, expected):
             "strategy.sigma is not a number; give it choices, strategy.sigma=a,b",
         ),
         ("linear:0.6:0.1:0.5", "A range is NAME=LOW:HIGH, NAME=LOW:HIGH:log or NAME=a,b,c, not"),
-        ("-1:1", "strategy.sigma must be at least 0, not -1"),
-        ("linear:0.6:-1,0.3", "strategy.sigma must be at least 0, not linear:0.6:-1"),
+        ("-1:1", "strategy.sigma must be at least 0 and at most 100, not -1"),
+        (
+            "linear:0.6:-1,0.3",
+            "strategy.sigma must be at least 0 and at most 100, not linear:0.6:-1",
+        ),
     ],
 )
 def test_what_is_no_range_of_an_amplitude_is_said(given, sentence):

@@ -204,7 +204,10 @@ def test_what_is_asked_for_is_part_of_the_run(settings, making, recorded):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"env.action_repeat": 0}, "env.action_repeat must be at least 1, not 0."),
+        (
+            {"env.action_repeat": 0},
+            "env.action_repeat must be at least 1 and at most 10,000, not 0.",
+        ),
         ({"env.wrappers": [1]}, "env.wrappers must be words with commas between them, not [1]."),
         ({"env.kwargs": "x"}, "An argument needs its name: env.kwargs.NAME=VALUE."),
         ({"env.kwargs.": "x"}, "An argument needs its name: env.kwargs.NAME=VALUE."),

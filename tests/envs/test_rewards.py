@@ -239,8 +239,8 @@ def runs_of(task="Pendulum-v1", steps=240, seeds=2, **settings):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (0, "must be at least 1, not 0."),
-        ("-3", "must be at least 1, not -3."),
+        (0, "must be at least 1 and at most 1,000,000,000, not 0."),
+        ("-3", "must be at least 1 and at most 1,000,000,000, not -3."),
         (1.5, "must be a whole number, not 1.5."),
         ("x", "must be a whole number, not 'x'."),
         (True, "must be a whole number, not True."),

@@ -17,6 +17,7 @@ def evaluate_in_a_process(monkeypatch) -> None:
     monkeypatch.setattr(cohort, "Evaluator", lambda setup: EvaluationProcess(0.5, setup))
 
 
+@pytest.mark.usefixtures("no_limits")
 @pytest.mark.parametrize("stop", [None, pytest.param(130, marks=pytest.mark.slow)])
 def test_evaluation_in_a_process_gives_the_same_records(tmp_path, monkeypatch, stop):
     """Also if a lane diverges meanwhile, and if training is stopped and resumed."""

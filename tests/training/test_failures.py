@@ -59,6 +59,7 @@ def test_an_episode_that_cannot_be_restored_is_recorded_and_a_new_one_begins(tmp
     assert record.done
 
 
+@pytest.mark.usefixtures("no_limits")
 def test_a_lane_that_diverges_stops_alone(tmp_path):
     """The critics' learning rate of one lane is absurd: it fails, and the other is unchanged."""
     healthy = runs_of(seeds=1, critic_lr=[3e-4, 1e-4])
@@ -202,6 +203,7 @@ def test_a_folder_is_for_runs_of_one_kind(whole):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_limits")
 @pytest.mark.parametrize(("algorithm", "rate"), [("td3", "critic_lr"), ("ppo", "actor_lr")])
 def test_a_diverged_lane_stays_failed_when_the_others_are_resumed(tmp_path, algorithm, rate):
     runs = runs_of(seeds=1, algorithm=algorithm, **{rate: [3e-4, 1e30]})

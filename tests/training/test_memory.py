@@ -77,7 +77,7 @@ def test_what_is_free_is_no_more_than_there_is():
 
 def test_needs_add_up():
     need = memory.need(runs()[0], PENDULUM)
-    assert need.total == need.data + need.networks
+    assert need.total == need.data + need.networks + need.batches + need.environments
     wider = dataclasses.replace(runs()[0].hyper, hidden=(512, 512))
     assert (
         memory.need(dataclasses.replace(runs()[0], hyper=wider), PENDULUM).networks > need.networks

@@ -84,6 +84,7 @@ def test_a_tuning_that_is_stopped_in_a_batch_resumes_exactly(whole, tmp_path, mo
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_limits")
 def test_a_trial_that_diverges_fails_and_keeps_the_reason(tmp_path, capfd):
     """Learning starts after 40 steps; with a rate of 1e30 numbers overflow two or three later."""
     settings = [f"--set={name}={str(value).strip('(),')}" for name, value in SETTINGS.items()]
