@@ -41,7 +41,7 @@ def report(
         typer.Option(
             metavar="FILE.md",
             help="Write a suite's leaderboard instead: one page and its figure.",
-            callback=a_file,
+            parser=a_file,
         ),
     ] = None,
 ) -> None:

@@ -345,7 +345,7 @@ def test_the_list_of_settings_says_where_a_schedule_is_possible(capfd):
     assert command("list", "gaussian") == 0
     (line,) = [line for line in capfd.readouterr().out.splitlines() if "strategy.sigma" in line]
     assert " 0.1 " in line
-    assert line.endswith("(or linear:FROM:TO:SHARE)")
+    assert line.endswith("(0 to 100, or linear:FROM:TO:SHARE)")
     assert command("list", "ou") == 0
     lines = [line for line in capfd.readouterr().out.splitlines() if "linear:" in line]
     assert len(lines) == 1  # θ and dt are floats
