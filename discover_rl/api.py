@@ -6,11 +6,12 @@ Nothing heavy is imported before it is needed: `import discover_rl` and `discove
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discover_rl.config import Request, resolve
+from discover_rl.core.types import UserError
 from discover_rl.envs.settings import wrapper_name
 from discover_rl.storage import results
 from discover_rl.storage.files import move_aside
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 
 def train(
-    task: str,
+    task: str | Callable[..., Any] | Any = None,
     *,
+    env: str | Callable[..., Any] | Any = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     algorithm: str = "td3",
     strategy: str = "discover",
     steps: int = 1_000_000,
@@ -44,7 +47,11 @@ def train(
     and it goes on where it was.
 
     Args:
-        task: a Gymnasium id ("Hopper-v5"), or "module:id" for an id that `module` registers.
+        task: a Gymnasium id ("Hopper-v5"), or "module:id" for an id that `module` registers; a
+            function or class that makes an environment; or an environment, which is copied for each
+            seed and stays as it is.
+        env: the same, by another name.
+        env_kwargs: arguments of `gymnasium.make`, or of the function or class.
         algorithm: a name from ALGORITHMS.
         strategy: a name from STRATEGIES.
         steps: environment steps of each run.
@@ -67,12 +74,25 @@ def train(
         results = discover_rl.train("Pendulum-v1", steps=15_000, seeds=3)
         action, _ = results[0].policy().predict(obs)
     """
-    from discover_rl.envs.versions import completed  # here, because it imports Gymnasium
+    from discover_rl.envs.objects import OBJECT, task_of  # here, because it imports Gymnasium
+    from discover_rl.envs.versions import completed
 
+    given = [it for it in (task, env) if it is not None]
+    if len(given) != 1:
+        raise UserError("train takes one task: an id, a function, a class or an environment.")
+    name = completed(given[0]) if isinstance(given[0], str) else task_of(given[0])
+    if name.startswith(OBJECT) and processes > 1:
+        raise UserError(
+            f"{name.removeprefix(OBJECT)} has no name that other processes could import; train in "
+            "one (processes=1), or give a function or class of a module."
+        )
+    if env_kwargs:
+        overrides["env.kwargs"] = dict(env_kwargs)
     if named := [wrapper_name(wrapper) for wrapper in wrappers]:
         overrides["env.wrappers"] = named
-    request = Request(completed(task), algorithm, strategy, steps, seeds, overrides)
+    request = Request(name, algorithm, strategy, steps, seeds, overrides)
     folder = Path(out) if out is not None else request.default_folder
+    processes = 1 if name.startswith(OBJECT) else processes
     return launch(request, folder, observer, checkpoint_seconds, processes, fresh, anyway)
 
 

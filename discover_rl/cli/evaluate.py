@@ -83,7 +83,7 @@ def evaluate(
         if is_own(policy, played) and not is_registered(played):
             raise UserError(
                 f"No module that is imported here registers {own}, which {folder} was trained on; "
-                f"name the one that does: --task module:{own}."
+                f"name the one that does: --task module:{own.rpartition(':')[2]}."
             )
         hint = "" if task or ":" not in own else f"--task {own}"
         check_named(folder / DESCRIPTION, played, settings, [*(trust or []), task or ""], hint)

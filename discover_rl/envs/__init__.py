@@ -1,9 +1,9 @@
 """Environments: tasks by their id, and vectors of environments that the lanes of a cohort act in.
 
-`tasks` makes single Gymnasium environments, `rewards` changes what they pay, `rendering` draws
-them. `vector` says what a vector of environments is; `gymnasium_vector` and `envpool_vector` are
-the two backends. `envpool_xla` lets a compiled program step EnvPool's environments itself. Only
-`vector` is re-exported here: the others import Gymnasium or JAX.
+`tasks` makes single Gymnasium environments, `objects` those that have no id, `rewards` changes what
+they pay, `rendering` draws them. `vector` says what a vector of environments is; `gymnasium_vector`
+and `envpool_vector` are the two backends. `envpool_xla` lets a compiled program step EnvPool's
+environments itself. Only `vector` is re-exported here: the others import Gymnasium or JAX.
 """
 
 from discover_rl.envs.vector import Episode, Episodes, StepLog, VectorEnv

@@ -22,6 +22,7 @@ from gymnasium.envs.registration import load_env_creator
 
 from discover_rl.envs import tasks
 from discover_rl.envs.catalogue import DM_CONTROL, OWN, ROBOTICS
+from discover_rl.envs.objects import factory_of
 from discover_rl.envs.settings import PLAIN as PLAIN_MAKING
 from discover_rl.envs.settings import Making
 
@@ -41,8 +42,11 @@ def fingerprint(task: str, making: Making = PLAIN_MAKING) -> str:
     if _is_known(task) and not making.wrappers:
         return ""
     env = tasks.make(task, making=making)
+    makers = [tasks.wrapper_function(name) for name in making.wrappers]
+    if factory := factory_of(task):
+        makers.append(factory)
     try:
-        return fingerprint_of(env, [tasks.wrapper_function(name) for name in making.wrappers])
+        return fingerprint_of(env, makers)
     finally:
         env.close()
 
@@ -52,7 +56,7 @@ def fingerprint_of(env: gymnasium.Env, wrappers: Sequence[Callable[..., Any]] = 
 
     Args:
         env: the environment, with all its wrappers.
-        wrappers: the functions that made these.
+        wrappers: the functions that made these, and the environment if it has no id.
     """
     layers: list[Any] = [*wrappers, *(type(layer) for layer in _layers(env))]
     spec = env.spec
@@ -69,6 +73,11 @@ def fingerprint_of(env: gymnasium.Env, wrappers: Sequence[Callable[..., Any]] = 
     found: dict[str, str] = {}
     for layer in layers:
         _gather(layer, found)
+    if spec is None and found:  # no id says what it was made with
+        for layer in _layers(env):
+            public = {name: it for name, it in vars(layer).items() if not name.startswith("_")}
+            plain = {name: it for name, it in public.items() if isinstance(it, PLAIN)}
+            found[f"attributes of {type(layer).__qualname__}"] = _text(sorted(plain.items()))
     for name, value in arguments.items():
         for part in _callables(value):
             _gather(part, found)

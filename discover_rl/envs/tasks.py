@@ -20,6 +20,7 @@ from discover_rl.core.types import Spec, UserError
 from discover_rl.envs import sparse
 from discover_rl.envs.answers import WrongAnswer
 from discover_rl.envs.catalogue import DM_CONTROL, MUJOCO, OWN, id_here, pool_task
+from discover_rl.envs.objects import factory_of, made_by
 from discover_rl.envs.rewards import ActionRepeat, DelayedReward
 from discover_rl.envs.settings import PLAIN, Making, thawed
 from discover_rl.system import extras, hardware, modules
@@ -38,7 +39,7 @@ def make(
     """Make the environment of a task.
 
     Args:
-        task: a Gymnasium id, or module:id.
+        task: a Gymnasium id, module:id, or module:name of a function or class that makes it.
         reward_delay: steps over which rewards are summed before they are paid.
         filmed: whether pictures of it are wanted.
         making: how it is made.
@@ -53,7 +54,12 @@ def make(
         with warnings.catch_warnings(), own:
             warnings.simplefilter("ignore")
             _register(task)
-            env = gymnasium.make(task, **{"disable_env_checker": True, **given, **rendering})
+            if factory := factory_of(task):
+                env = made_by(factory, task, {**given, **rendering})
+            else:
+                env = gymnasium.make(task, **{"disable_env_checker": True, **given, **rendering})
+    except UserError:
+        raise
     except Exception as error:
         raise _cannot_make(task, error, filmed, given) from error
     for wrapper in making.wrappers:

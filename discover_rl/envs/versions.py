@@ -10,6 +10,7 @@ import gymnasium
 from gymnasium.envs.registration import find_highest_version
 
 from discover_rl.envs.catalogue import DM_CONTROL
+from discover_rl.envs.objects import OBJECT
 from discover_rl.system import modules
 
 
@@ -42,6 +43,8 @@ def is_registered(task: str) -> bool:
     >>> is_registered("Pendulum-v1"), is_registered("reach:Reach-v0"), is_registered("Reach-v0")
     (True, True, False)
     """
+    if task.startswith(OBJECT):
+        return False
     return ":" in task or task.startswith(DM_CONTROL) or task in gymnasium.registry
 
 

@@ -118,7 +118,7 @@ def test_what_is_registered_is_listed(capfd):
 
 def test_the_example_of_the_page_works(write, tmp_path, monkeypatch):
     page = (ROOT / "docs/customise.md").read_text()
-    (tmp_path / "loud.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
+    (tmp_path / "loud.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1])
     monkeypatch.delitem(sys.modules, "loud", raising=False)
     (run,) = resolve(Request("Pendulum-v1", "td3", "loud:loud", 3000, 1, {"strategy.size": 0.3}))
     assert run.strategy == "loud"
