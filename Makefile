@@ -8,7 +8,7 @@ PEERS := .venv-peers/ready
 AS_SHIPPED := tests/studies/test_kill_study.py tests/training/test_kill.py
 AS_SHIPPED += tests/training/test_learning.py tests/training/test_training.py
 
-.PHONY: demo test slow lint types check bench reproduce-small clean
+.PHONY: demo test slow lint types docs check bench reproduce-small clean
 
 demo: $(READY)  ## train TD3 with and without DISCOVER on a small task and draw the curves
 	$(BIN)/python examples/demo.py
@@ -26,6 +26,10 @@ lint: $(READY)
 
 types: $(READY)
 	$(BIN)/pyright
+
+docs: $(READY)  ## the documentation as a site, in site/; fails on a dead link or a command that does not parse
+	$(BIN)/python -m pytest tests/test_documentation.py -m "not slow" -k "not example"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 check: lint types test  ## what must pass before a change lands
 

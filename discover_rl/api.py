@@ -70,9 +70,11 @@ def train(
         **overrides: settings by name: gamma=0.98, **{"strategy.lam": 0.1, "eval.every": 500}.
             A list for a float makes a run of each value, all in lockstep.
 
-    Example:
-        results = discover_rl.train("Pendulum-v1", steps=15_000, seeds=3)
-        action, _ = results[0].policy().predict(obs)
+    Examples:
+        >>> import discover_rl
+        >>> results = discover_rl.train("Pendulum-v1", steps=15_000, seeds=3)  # doctest: +SKIP
+        >>> results[0].policy().predict([1.0, 0.0, 0.0])[0].shape  # doctest: +SKIP
+        (1,)
     """
     from discover_rl.envs.objects import OBJECT, task_of  # here, because it imports Gymnasium
     from discover_rl.envs.versions import completed

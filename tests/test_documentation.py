@@ -29,6 +29,9 @@ LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
 PLACEHOLDERS = re.compile(r"…|\[|\b(RUN|STUDY|NAME|TASK|FOLDER|ALGORITHM|FILE)\b")
 
 
+TUTORIALS = ("own-environment", "compare-strategies", "gpu", "cluster")
+
+
 def commands(page: Path) -> list[str]:
     """Every command in a page's shell blocks and inline code, continued lines joined."""
     text = page.read_text().replace("\\\n", " ")
@@ -98,6 +101,24 @@ def test_anchors_exist():
             titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
             slugs = [re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in titles]
             assert anchor in slugs, f"{page}: {link}#{anchor}"
+
+
+GUIDES = ["index.md", "get-started.md", "faq.md", *(f"tutorials/{name}.md" for name in TUTORIALS)]
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_a_newcomer_meets_no_word_that_is_not_explained(page):
+    """A word of the glossary is in italics where it first occurs, and explained there."""
+    glossary = (ROOT / "docs" / "glossary.md").read_text()
+    words = re.findall(r"^\| (\w+)(?:, \w+ action)? \| ", glossary, re.MULTILINE)[1:]
+    assert {"lane", "nudge", "study", "arm"} <= set(words)
+    text = (ROOT / "docs" / page).read_text()
+    for removed in (r"```.*?```", r"`[^`]*`", r"\]\([^)]*\)", r"^#.*$", r"\[[^\]]*\]?"):
+        text = re.sub(removed, " ", text, flags=re.DOTALL | re.MULTILINE)
+    for word in words:
+        plural = f"{word[:-1]}(?:y|ies)" if word.endswith("y") else f"{word}s?"
+        if first := re.search(rf"\S?\b{plural}\b.", text):
+            assert first[0].startswith("*"), f"{page}: {word}"
 
 
 def test_functions_that_a_transition_passes_exist():

@@ -35,7 +35,9 @@ def squash(mean: Array, std: Array, noise: Array) -> tuple[Array, Array]:
     2 (log 2 − u − softplus(−2u)), which is exact where 1 − tanh² u has long been rounded to 0.
 
     Args:
-        mean, std, noise: (n, action).
+        mean: (n, action).
+        std: (n, action).
+        noise: (n, action).
 
     Returns:
         The actions (n, action) and their log-probabilities (n,).

@@ -42,22 +42,32 @@ def tune(
     As with `train`, what `out` already holds is not trained again.
 
     Args:
-        task, algorithm, strategy, steps: as for `train`.
+        task: as for `train`.
         ranges: by the name of a setting, (low, high), (low, high, "log") or a list of choices.
+        algorithm: as for `train`.
+        strategy: as for `train`.
+        steps: as for `train`.
         seeds: how many runs a trial has (seeds 1000, 1001, …), or which seeds.
         trials: how many, including those that `out` holds.
         lanes: the largest number of runs side by side; those of 8 trials by default.
         seed: the seed of Optuna's proposals.
         out: folder for everything; runs/TASK-ALGORITHM-STRATEGY-tune by default.
-        observer, checkpoint_seconds, processes: as for `train`.
+        observer: as for `train`.
+        checkpoint_seconds: as for `train`.
+        processes: as for `train`.
         **overrides: settings that are the same for all trials.
 
     Returns:
         The best parameters, and all trials.
 
-    Example:
-        tuning = discover_rl.tune("Pendulum-v1", {"strategy.lam": (0, 1)}, steps=10_000, seeds=3)
-        discover_rl.train("Pendulum-v1", steps=10_000, seeds=10, **tuning.best)
+    Examples:
+        >>> import discover_rl
+        >>> tuning = discover_rl.tune(  # doctest: +SKIP
+        ...     "Pendulum-v1", {"strategy.lam": (0, 1)}, steps=10_000, seeds=3
+        ... )
+        >>> discover_rl.train(  # doctest: +SKIP
+        ...     "Pendulum-v1", steps=10_000, seeds=10, **tuning.best
+        ... )
     """
     from discover_rl.envs.versions import completed  # here, because it imports Gymnasium
 

@@ -1,0 +1,153 @@
+"""What MkDocs does not do by itself when it builds the site.
+
+- Pages from outside `docs`: the changelog, how to contribute, the queue of studies.
+- The reference: a page for each package, from docstrings, and one for the command line. A public
+  name without a docstring is a warning, and warnings are errors.
+- Equations become MathML and diagrams SVG while the site is built: a reader needs no network and no
+  JavaScript for them. On GitHub the same Markdown is drawn by GitHub.
+"""
+
+import html
+import logging
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import griffe
+import latex2mathml.converter
+import mermaidx
+import typer
+from mkdocs.structure.files import File, Files
+from typer.cli import get_docs_for_click
+
+log = logging.getLogger("mkdocs.hooks.discover_rl")
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "README.md": "index.md",
+    "results/queue.md": "results/queue.md",
+}
+"""Pages that do not lie in `docs`, and where they are on the site; the README's is its own."""
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are not files of `docs`."""
+    for path, target in ELSEWHERE.items():
+        if path != "README.md":
+            files.append(File.generated(config, target, content=(ROOT / path).read_text()))
+    for name, content in reference_pages():
+        files.append(File.generated(config, f"reference/{name}.md", content=content))
+    return files
+
+
+def reference_pages() -> Iterator[tuple[str, str]]:
+    """The name and the content of each page of the reference."""
+    package: Any = griffe.load("discover_rl", search_paths=[ROOT])
+    for path in undocumented(package):
+        log.warning("%s is public and has no docstring", path)
+    names = [name for name in package.exports or [] if not str(name).startswith("__")]
+    listed = "\n".join(f"::: discover_rl.{name}\n" for name in names)
+    yield "index", f"# What `import discover_rl` gives\n\n{listed}"
+    yield "commands", commands()
+    for name, member in package.members.items():
+        if not member.is_alias and member.is_module and not name.startswith("_") and name != "api":
+            modules = [one for one in walk(member) if one.docstring]
+            blocks = "\n".join(f"::: {one.path}\n" for one in modules)
+            yield f"discover_rl.{name}", f"# discover_rl.{name}\n\n{blocks}"
+
+
+def walk(module: Any) -> Iterator[Any]:
+    """A module and all below it, those that begin with an underscore left out."""
+    yield module
+    for name, member in module.members.items():
+        if not member.is_alias and member.is_module and not name.startswith("_"):
+            yield from walk(member)
+
+
+def undocumented(thing: Any) -> Iterator[str]:
+    """The paths of all public modules, classes and functions without a docstring."""
+    if not thing.has_docstring:
+        yield thing.path
+    for name, member in thing.members.items():
+        if member.is_alias or name.startswith("_") or member.is_attribute:
+            continue
+        if member.is_function:
+            if not (member.has_docstring or (thing.is_class and inherited(thing, name))):
+                yield member.path
+        else:
+            yield from undocumented(member)
+
+
+def inherited(owner: Any, name: str) -> bool:
+    """Whether a method's docstring is that of a class that it inherits from."""
+    return any(name in base.members for base in owner.mro())
+
+
+def commands() -> str:
+    """The reference of the command line."""
+    from discover_rl.cli.main import app
+
+    root = typer.main.get_command(app)
+    context = typer.Context(root, info_name="discover")
+    made = get_docs_for_click(obj=root, ctx=context, name="discover", title="Commands")
+    # Its list of commands has half of each sentence; the table of contents beside it has them all.
+    return re.sub(r"\*\*Commands\*\*:.*?(?=\n## )", "", made, flags=re.DOTALL)
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Lead links that leave `docs` to where the site has their target, if it has."""
+    homes = {target: path for path, target in ELSEWHERE.items() if path != "README.md"}
+    source = homes.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+
+    def led(match: re.Match[str]) -> str:
+        text, link, anchor = match.groups()
+        path = os.path.normpath(os.path.join(os.path.dirname(source), link))
+        if path.startswith("docs/"):
+            target = path.removeprefix("docs/")
+        elif path in ELSEWHERE:
+            target = ELSEWHERE[path]
+        elif (ROOT / path).exists():
+            return text  # in the repository, but not on the site
+        else:
+            return match[0]  # MkDocs says that it leads nowhere
+        relative = os.path.relpath(target, os.path.dirname(page.file.src_uri) or ".")
+        return f"[{text}]({relative}{anchor or ''})"
+
+    return re.sub(r"\[([^\]]*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)", led, markdown)
+
+
+def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
+    """Typeset equations and draw diagrams."""
+    content = re.sub(
+        r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
+        typeset,
+        content,
+        flags=re.DOTALL,
+    )
+    pattern = r'<pre class="diagram"><code>(.*?)</code></pre>'
+    return re.sub(pattern, drawn, content, flags=re.DOTALL)
+
+
+def typeset(match: re.Match[str]) -> str:
+    """An equation as MathML, which browsers draw."""
+    kind, latex = match.groups()
+    display = "block" if kind == "div" else "inline"
+    made = latex2mathml.converter.convert(html.unescape(latex), display=display)
+    return f'<{kind} class="arithmatex">{made}</{kind}>'
+
+
+def drawn(match: re.Match[str]) -> str:
+    """A Mermaid diagram as SVG."""
+    diagram = mermaidx.render(html.unescape(match[1]), theme="neutral")
+    return f'<div class="diagram">{diagram.svg()}</div>'
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Warn of a page that loads something from the network."""
+    loads = r"<(?:script|img|iframe|link rel=\"?stylesheet\"?)[^>]*(?:src|href)=\"?https?://[^\">]*"
+    for found in re.findall(loads, output):
+        log.warning("%s needs the network: %s", page.file.src_uri, found)
+    return output
