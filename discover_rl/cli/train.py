@@ -92,7 +92,7 @@ def show_results(results: Sequence[Result], folder: Path) -> None:
     from rich.table import Table
 
     from discover_rl.storage import scores
-    from discover_rl.training.observers.terminal import console, shown
+    from discover_rl.training.observers.terminal import console, say, shown
 
     table = Table(title=shown(str(folder)), title_justify="left")
     counts = {len(result.counted()) for result in results if not result.failure}
@@ -107,3 +107,6 @@ def show_results(results: Sequence[Result], folder: Path) -> None:
             numbers = f"{result.score(last=1):.1f}", f"{result.score():.1f}"
             table.add_row(name, f"{result.steps[-1]:,}", *numbers)
     console.print(table)
+    for result in results:
+        if result.reason and not result.failure:
+            say(f"{shown(result.path.name)} ended early: {shown(result.reason)}")

@@ -7,6 +7,7 @@ A setting has one name everywhere – command line, Python, files. An algorithm'
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,15 @@ class Eval:
         "Where an episode is cut, for tasks without a time limit of their own.",
         low=1,
         high=10**9,
+    )
+    stop_at: float = setting(
+        math.inf, "A run ends early once its mean return reaches this.", omit_default=True
+    )
+    patience: int = setting(
+        0,
+        "Evaluations without a better one after which a run ends early; 0: never.",
+        low=0,
+        omit_default=True,
     )
 
 

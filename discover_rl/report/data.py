@@ -43,7 +43,7 @@ class RunInfo(NamedTuple):
     seed: int
     state: str  # one of status.STATES
     step: int
-    reason: str  # why it failed; '' if it did not
+    reason: str  # why it failed or ended early; '' if it did neither
     header: Mapping[str, Any] | None  # its record's first line
 
 
@@ -209,7 +209,9 @@ class Data:
         states = [f"{counted[state]:,} {state}" for state in status.STATES if counted[state]]
         part = f", looked at up to step {self.study.steps:,} of {self.full_steps:,}"
         part = part if self.full_steps else ""
-        return f"{formatting.runs(len(self.runs))}{part}: {', '.join(states)}"
+        early = sum(run.state == "done" and bool(run.reason) for run in self.runs)
+        stopped = f" ({early:,} of them ended early, as asked)" if early else ""
+        return f"{formatting.runs(len(self.runs))}{part}: {', '.join(states)}{stopped}"
 
 
 def load(study: Study, out: Path, until: int | None = None) -> Data:

@@ -19,7 +19,9 @@ from discover_rl.storage import files
 REPLAY_FILE = "replay.safetensors"
 """In a run's folder, with compute.keep_replay: a `ReplayExport`."""
 FATAL = ("diverged", "crashed")
-"""Events that end a run early; nothing follows them in a record."""
+"""Events of failures, which end a run; nothing follows them in a record."""
+STOPPED = "stopped"
+"""The event that ends a run early because that was asked for; nothing follows it either."""
 SOURCES = ("task_source", "strategy_source", "algorithm_source")
 """Hashes of the code of what is the user's own."""
 
@@ -32,23 +34,28 @@ class Summary(NamedTuple):
 
     @property
     def failure(self) -> dict[str, Any] | None:
-        """The event that ended the run early, if one did."""
+        """The event by which the run failed, if it did."""
         return self.last if self.last.get("event") in FATAL else None
 
     @property
+    def stopped(self) -> bool:
+        """Whether the run ended early because that was asked for."""
+        return self.last.get("event") == STOPPED
+
+    @property
     def reason(self) -> str:
-        """That, in words; '' if nothing did."""
-        if self.failure is None:
+        """Why the run failed or ended early, in words; '' if it did neither."""
+        if self.failure is None and not self.stopped:
             return ""
-        what = self.failure.get("reason") or f"{self.failure['quantity']} is not finite"
-        return f"{what} (step {self.failure['step']:,})"
+        what = self.last.get("reason") or f"{self.last['quantity']} is not finite"
+        return f"{what} (step {self.last['step']:,})"
 
     @property
     def done(self) -> bool:
-        """Whether the last evaluation is at the run's last step."""
-        if self.header is None or "returns" not in self.last:
-            return False
-        return self.last["step"] == self.header["run"]["steps"]
+        """Whether the run was evaluated at its last step, or ended early on request."""
+        if self.header is None or self.stopped:
+            return self.header is not None
+        return "returns" in self.last and self.last["step"] == self.header["run"]["steps"]
 
     @property
     def over(self) -> bool:
@@ -118,12 +125,17 @@ class Record:
 
     @property
     def failure(self) -> dict[str, Any] | None:
-        """The event that ended the run early, if one did."""
+        """The event by which the run failed, if it did."""
         return self.summary.failure
 
     @property
+    def stopped(self) -> bool:
+        """Whether the run ended early because that was asked for."""
+        return self.summary.stopped
+
+    @property
     def done(self) -> bool:
-        """Whether the last evaluation is at the run's last step."""
+        """Whether the run was evaluated at its last step, or ended early on request."""
         return self.summary.done
 
     @property

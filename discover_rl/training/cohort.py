@@ -32,17 +32,13 @@ from discover_rl.envs.gymnasium_vector import GymnasiumVector
 from discover_rl.envs.tasks import choose_backend
 from discover_rl.envs.vector import Episode, VectorEnv
 from discover_rl.storage import checkpoints, scores
-from discover_rl.storage.records import Record
+from discover_rl.storage.records import STOPPED, Record
 from discover_rl.system import hardware
 from discover_rl.training import headers, memory
-from discover_rl.training.evaluation import (
-    BackgroundEvaluator,
-    EvaluationSetup,
-    Evaluator,
-    Interrupted,
-    most_steps,
-)
-from discover_rl.training.evaluation_process import EvaluationProcess
+from discover_rl.training.early_stopping import may_stop
+from discover_rl.training.early_stopping import reason as reason_to_stop
+from discover_rl.training.evaluation import BackgroundEvaluator, Interrupted
+from discover_rl.training.evaluation_process import make_evaluator
 from discover_rl.training.events import (
     Evaluated,
     EvaluationTime,
@@ -103,8 +99,10 @@ class Cohort:
             making=first.env.making,
         )
         memory.check(runs, self.vector.spec)
-        self.evaluator: BackgroundEvaluator = self._make_evaluator(seeds)
+        limit = self.vector.spec.time_limit
+        self.evaluator: BackgroundEvaluator = make_evaluator(first, seeds, self.backend, limit)
         self._pending: PendingEvaluation | None = None
+        self._to_stop: dict[int, str] = {}  # lanes that are to end at this step, and why
         self.agent: Agent = build_agent(
             AgentSetup(
                 spec=self.vector.spec,
@@ -145,23 +143,6 @@ class Cohort:
         place = hardware.place(first.on_policy)
         return choose_backend(first.task, asked, place, first.env.making)
 
-    def _make_evaluator(self, seeds: Sequence[int]) -> BackgroundEvaluator:
-        first = self.runs[0]
-        setup = EvaluationSetup(
-            first.task,
-            seeds,
-            first.eval.episodes,
-            first.eval.max_steps,
-            self.backend,
-            making=first.env.making,
-        )
-        # The learning is done on a GPU, and threads that step environments are mostly idle: then
-        # there is room for evaluation beside training.
-        if self.backend == "envpool" and hardware.accelerated():
-            steps = most_steps(first, self.vector.spec.time_limit)
-            return EvaluationProcess(steps / (steps + first.eval.every), setup)
-        return Evaluator(setup)
-
     def _start(self, state: Any) -> None:
         own = headers.sources(self.runs[0])
         for run, record in zip(self.runs, self.records, strict=True):
@@ -174,10 +155,10 @@ class Cohort:
     def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
         fresh = np.zeros(len(self.vector.obs), bool)
         for lane, (running, record) in enumerate(zip(episodes, self.records, strict=True)):
-            if running:
+            if running and not record.stopped:  # a run that has stopped is done for good
                 record.cut(self.step)
             # It may have failed by its evaluation, after the checkpoint of the same step.
-            if not running or record.failure:
+            if not running or record.over:
                 self.alive[lane] = False
                 continue
             self._note_changed_code(lane)
@@ -233,6 +214,7 @@ class Cohort:
                 if self.step == steps:
                     self._record_evaluation()
                     break
+                self._stop_early()
                 if stopping():
                     raise Interrupted
                 until = min(steps, self.step - self.step % every + every)
@@ -256,7 +238,8 @@ class Cohort:
             gc.unfreeze()
             self.vector.close()
             self.evaluator.close()
-        failed = [self.runs[i].name for i in np.flatnonzero(~self.alive)]
+        pairs = zip(self.runs, self.records, strict=True)
+        failed = [run.name for run, record in pairs if record.failure]
         checkpoints.clear(self.workdir, failed, self.out)
         self.observer.on_event(Finished(self.runs))
         self.observer.release()
@@ -277,7 +260,8 @@ class Cohort:
         if self.step == self.runs[0].steps:
             # Before the last line of the record, which says that the run is done.
             self.outputs.save_trained(self.state, nets, self._living, self.step)
-        if self.evaluator.ready():
+        # What may end a run is waited for: it ends where it was evaluated.
+        if self.evaluator.ready() or may_stop(self.runs[0].eval):
             self._record_evaluation()
 
     def _record_evaluation(self) -> None:
@@ -302,9 +286,25 @@ class Cohort:
             line["lengths"] = found.lengths[lane].tolist()
             own = {name: _json_number(values[lane]) for name, values in report.items()}
             self.records[lane].append(line | ({"report": own} if own else {}))
-            self.observer.on_event(Evaluated(self.runs[lane], step, returns, own))
+            if self.observer.on_event(Evaluated(self.runs[lane], step, returns, own)) == "stop":
+                self._to_stop[lane] = "its observer answered stop"
         share = self._evaluating / (time.monotonic() - self._began)
         self.observer.on_event(EvaluationTime(step, share))
+
+    def _stop_early(self) -> None:
+        """End the lanes that have learned enough, at the present step; leave the others alone."""
+        if may_stop(self.runs[0].eval):
+            for lane in self._living:
+                if why := reason_to_stop(self.runs[lane], self.records[lane]):
+                    self._to_stop[lane] = why
+        for lane in sorted(self._to_stop.keys() & self._living):
+            # Before the last line of the record, which says that the run is done.
+            nets = self.agent.nets(self.state)
+            self.outputs.save_trained(self.state, nets, [lane], self.step)
+            why = self._to_stop[lane]
+            self._note(lane, STOPPED, self.step, f"stopped early: {why}", reason=why)
+            self.alive[lane] = False
+        self._to_stop.clear()
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

@@ -7,14 +7,42 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 
 import numpy as np
 
+from discover_rl.config import Run
 from discover_rl.core.types import Net, PolicyHead
 from discover_rl.system import hardware
-from discover_rl.training.evaluation import EvaluationSetup, Evaluator, Scores
+from discover_rl.training.evaluation import (
+    BackgroundEvaluator,
+    EvaluationSetup,
+    Evaluator,
+    Scores,
+    most_steps,
+)
+
+
+def make_evaluator(
+    run: Run, seeds: Sequence[int], backend: str, time_limit: int | None
+) -> BackgroundEvaluator:
+    """The evaluator of a cohort.
+
+    Args:
+        run: one of its runs.
+        seeds: of all of them.
+        backend: what steps the environments.
+        time_limit: of the task's episodes, if they have one.
+    """
+    of_episodes = run.eval.episodes, run.eval.max_steps
+    setup = EvaluationSetup(run.task, seeds, *of_episodes, backend, making=run.env.making)
+    # The learning is done on a GPU, and threads that step environments are mostly idle: then there
+    # is room for evaluation beside training.
+    if backend == "envpool" and hardware.accelerated():
+        steps = most_steps(run, time_limit)
+        return EvaluationProcess(steps / (steps + run.eval.every), setup)
+    return Evaluator(setup)
 
 
 class EvaluationProcess:

@@ -16,7 +16,7 @@ from discover_rl.training import memory
 from discover_rl.training.engines import local
 from discover_rl.training.events import Ended, Event, Finished, Started, Stepped
 from discover_rl.training.job import CHECKPOINT_SECONDS, Job
-from discover_rl.training.observers.base import HeldObserver, Observer
+from discover_rl.training.observers.base import Answer, HeldObserver, Observer
 
 WORKERS = "workers"
 """Below the output folder: the work folders of processes that train side by side."""
@@ -100,12 +100,13 @@ def _train_side_by_side(
     held = HeldObserver(observer)
     steps = [job.step for job in parts]
 
-    def hear(number: int, event: Event) -> None:
+    def hear(number: int, event: Event) -> Answer:
+        if isinstance(event, Started | Finished | Ended):
+            return None
         if isinstance(event, Stepped):
             steps[number] = event.step
-            held.on_event(Stepped(min(steps)))
-        elif not isinstance(event, Started | Finished | Ended):
-            held.on_event(event)
+            event = Stepped(min(steps))
+        return held.on_event(event)
 
     observer.on_event(Started(everyone, min(steps)))
     outcomes = local.run(

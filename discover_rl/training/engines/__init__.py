@@ -14,9 +14,10 @@ from discover_rl.core.types import UserError
 from discover_rl.system import hardware
 from discover_rl.training.events import Event
 from discover_rl.training.job import CHECKPOINT_SECONDS, Job
+from discover_rl.training.observers.base import Answer
 
-Hear = Callable[[int, Event], None]
-"""Is given a job's number and an event; at last `Ended`."""
+Hear = Callable[[int, Event], Answer]
+"""Is given a job's number and an event, at last `Ended`; answers as an observer does."""
 Outcome = Exception | None
 
 

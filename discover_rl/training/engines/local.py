@@ -24,10 +24,10 @@ from discover_rl.core.types import Stopped, UserError
 from discover_rl.system import compilation, hardware, modules
 from discover_rl.system.hardware import ONE_THREAD, ONE_THREAD_AT_IMPORT
 from discover_rl.training.engines import Hear, Outcome
-from discover_rl.training.events import Ended, Event
+from discover_rl.training.events import Ended, Evaluated, Event
 from discover_rl.training.job import CHECKPOINT_SECONDS, PATIENCE, Job
 from discover_rl.training.job import train as train_job
-from discover_rl.training.observers.base import Observer
+from discover_rl.training.observers.base import Answer, Observer
 
 
 def run(
@@ -75,7 +75,7 @@ def run(
                 waiting.remove(number)
                 seat = min(free[place])
                 free[place].remove(seat)
-                mine, theirs = spawn.Pipe(duplex=False)
+                mine, theirs = spawn.Pipe()
                 share = seat, seats[place]
                 given = jobs[number], share, checkpoint_seconds, patience, os.getpid()
                 process = spawn.Process(target=_work, args=(theirs, stop, *given), daemon=True)
@@ -99,8 +99,11 @@ def run(
                     continue
                 if isinstance(message, Ended):
                     outcomes[number] = message.outcome
-                else:
-                    hear(number, message)
+                    continue
+                answer = hear(number, message)
+                if isinstance(message, Evaluated):  # the worker waits for what is to become of it
+                    with contextlib.suppress(OSError):  # it was killed
+                        pipe.send(answer)
     finally:
         for *_, process in working.values():
             process.kill()
@@ -149,12 +152,12 @@ def _how_it_ended(code: int) -> str:
 class Forwarder(Observer):
     """Passes every event on to a function."""
 
-    def __init__(self, send: Callable[[Event], None]):
+    def __init__(self, send: Callable[[Event], Answer]):
         self._send = send
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> Answer:
         """Pass the event on."""
-        self._send(event)
+        return self._send(event)
 
 
 def portable(error: Exception) -> Exception:
@@ -181,10 +184,11 @@ def _work(
             os._exit(1)
         return stop.is_set()
 
-    def send(event: Event) -> None:
+    def send(event: Event) -> Answer:
         try:
             pipe.send(event)
-        except BrokenPipeError:  # nobody is there any more
+            return pipe.recv() if isinstance(event, Evaluated) else None
+        except (EOFError, OSError):  # nobody is there any more
             os._exit(1)
 
     prepare_process(job.place, share)

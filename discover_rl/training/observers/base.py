@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from discover_rl.training.events import (
     Stepped,
 )
 
+Answer = Literal["stop"] | None
+"""What an observer answers to an evaluation: "stop" ends the run that was evaluated."""
+
 
 class Observer:
     """Hears what happens in training. A subclass overrides what it wants to hear.
@@ -27,15 +31,15 @@ class Observer:
     `on_event` hears everything; by default it calls the method for the kind of event.
     """
 
-    def on_event(self, event: Event) -> None:
-        """Something happened."""
+    def on_event(self, event: Event) -> Answer:
+        """Something happened. The answer to `Evaluated` may be "stop": then its run ends."""
         match event:
             case Started(runs, step):
                 self.started(runs, step)
             case Stepped(step):
                 self.stepped(step)
             case Evaluated(run, step, returns, report):
-                self.evaluated(run, step, returns, report)
+                return self.evaluated(run, step, returns, report)
             case EvaluationTime(step, share):
                 self.evaluation_time(step, share)
             case Noted(run, step, note):
@@ -44,6 +48,7 @@ class Observer:
                 self.finished(runs)
             case Ended():
                 pass
+        return None
 
     def started(self, runs: Sequence[Run], step: int) -> None:
         """These runs start, or go on, at this step; where they differ, at this step or later."""
@@ -51,8 +56,11 @@ class Observer:
     def stepped(self, step: int) -> None:
         """Every lane has made this many steps."""
 
-    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
-        """A run was evaluated: a return per episode, and diagnostics by name."""
+    def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> Answer:
+        """A run was evaluated: a return per episode, and diagnostics by name.
+
+        If this returns "stop", the run ends at this step, and is done.
+        """
 
     def evaluation_time(self, step: int, share: float) -> None:
         """Up to this step evaluation has taken this share of the time."""
@@ -70,10 +78,10 @@ class Observers(Observer):
     def __init__(self, observers: Iterable[Observer]):
         self.observers = tuple(observers)
 
-    def on_event(self, event: Event) -> None:
-        """Pass the event on."""
-        for observer in self.observers:
-            observer.on_event(event)
+    def on_event(self, event: Event) -> Answer:
+        """Pass the event on; "stop" if any of them answers that."""
+        answers = [observer.on_event(event) for observer in self.observers]
+        return "stop" if "stop" in answers else None
 
 
 class HeldObserver(Observer):
@@ -86,13 +94,14 @@ class HeldObserver(Observer):
         self.observer = observer
         self.error: Exception | None = None
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: Event) -> Answer:
         """Pass the event on; keep what is raised."""
         if self.error is None:
             try:
-                self.observer.on_event(event)
+                return self.observer.on_event(event)
             except Exception as error:
                 self.error = error
+        return None
 
     def failed(self) -> bool:
         """Whether the observer has raised an error."""
@@ -113,14 +122,16 @@ class FailSafeObservers(Observer):
     def __init__(self, observers: Iterable[Observer], say: Callable[[str], None]):
         self.observers, self._say = list(observers), say
 
-    def on_event(self, event: Event) -> None:
-        """Pass the event on."""
+    def on_event(self, event: Event) -> Answer:
+        """Pass the event on; "stop" if any of them answers that."""
+        answers: list[Answer] = []
         for observer in [*self.observers]:
             try:
-                observer.on_event(event)
+                answers.append(observer.on_event(event))
             except Exception as error:
                 self.observers.remove(observer)
                 self._say(f"{type(observer).__name__} is left out from here on: {error}")
+        return "stop" if "stop" in answers else None
 
 
 def requested(out: Path, tensorboard: bool = False, wandb: str | None = None) -> list[Observer]:
