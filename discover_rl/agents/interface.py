@@ -32,6 +32,8 @@ class AgentSetup:
     """Environments of each lane."""
     precision: str = "float32"
     """Of matrix products on a GPU."""
+    metrics_every: int = 0
+    """Steps between those at which `Agent.metrics` is asked; 0: never."""
 
 
 class Agent(Protocol):
@@ -96,4 +98,8 @@ class Agent(Protocol):
 
     def report(self, state: State, step: Any, /) -> dict[str, Array]:
         """Diagnostics by name, (lanes,) each. Changes nothing."""
+        ...
+
+    def metrics(self, state: State, step: int, /) -> dict[str, Array]:
+        """Those and more, of training, when that was due. Changes nothing."""
         ...

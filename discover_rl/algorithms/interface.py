@@ -57,6 +57,40 @@ class Diagnose(Protocol):
         ...
 
 
+class Measure(Protocol):
+    """Computes the metrics of a run while it trains, off-policy; nothing is learned by it."""
+
+    def __call__(
+        self, state: State, batch: Batch, recent: Batch, key: Key, progress: Any = 0.0
+    ) -> dict[str, Array]:
+        """Return numbers () by name.
+
+        Args:
+            state: of the run.
+            batch: (n, …) what losses are computed on.
+            recent: (m, …) of the newest transitions.
+            key: for what is sampled.
+            progress: the share of the run behind.
+        """
+        ...
+
+
+class MeasureRollout(Protocol):
+    """Computes the metrics of what was learned from a rollout, on-policy."""
+
+    def __call__(
+        self, before: State, after: State, belief: Any, rollout: Rollout, key: Key, progress: Any
+    ) -> dict[str, Array]:
+        """Return numbers () by name.
+
+        Args:
+            before: the state that the rollout was made with.
+            after: what `learn` made of it.
+            belief, rollout, key, progress: those that `learn` was given.
+        """
+        ...
+
+
 class HostAct(Protocol):
     """Chooses actions on the host, in NumPy, on-policy."""
 
@@ -91,6 +125,8 @@ class OffPolicyAlgorithm(NamedTuple):
     static; `progress` is the share of the run that lies behind."""
     report: Diagnose
     """→ {name: number}, diagnostics."""
+    measure: Measure
+    """→ {name: number}, losses, learning rates and the like; what `report` has not."""
     errors: Diagnose
     """→ (n,) |y − Q(s, ã)|, mean over critics, y as they learn."""
     greedy: Callable[[State], Nudge]
@@ -122,6 +158,7 @@ class OnPolicyAlgorithm(NamedTuple):
     learn: Callable[[State, Any, Rollout, Key, Any], tuple[State, Any, Losses, dict[str, Array]]]
     """(state, belief, rollout, key, progress) → (state, belief, losses, diagnostics). `belief` is
     what the strategy's `Density.log_prob` knows of each environment's episode."""
+    measure: MeasureRollout
     greedy: Callable[[State], Nudge]
     """(state) → the network that evaluation uses."""
     head: PolicyHead

@@ -34,7 +34,7 @@ from discover_rl.algorithms.off_policy_parts import (
     squared_error,
 )
 from discover_rl.core import networks
-from discover_rl.core.equations import decayed, descend, polyak
+from discover_rl.core.equations import decayed, descend, learning_rates, polyak
 from discover_rl.core.normalization import deviation, no_moments, observe
 from discover_rl.core.types import (
     Action,
@@ -266,6 +266,24 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
         shown = learning_view(state, state.hyper, y, progress)
         return own | parts.report(state) | strategy.report(state.strategy, shown, batch)
 
+    def measure(
+        state: State, batch: Batch, recent: Batch, key: Key, progress: Any = 0.0
+    ) -> dict[str, Array]:
+        target_key, actor_key, strategy_key = random.split(key, 3)
+        nudge_key, sample_key = random.split(actor_key)
+        hp = decayed(state.hyper, progress)
+        batch, y, values = valued(state, batch, target_key, progress)
+        shown = learning_view(state, hp, y, progress)
+        nudge = learning.expect(state.strategy, shown, batch.obs, nudge_key, "actor")
+        loss, result = parts.actor_loss(state, nudge, batch.obs, sample_key)
+        found = {"critic_loss": squared_error(values, y).mean(), "actor_loss": loss}
+        _, own_loss = learning.step(state.strategy, shown, batch, strategy_key)
+        if isinstance(own_loss, jax.Array):  # else there is nothing that it learns
+            found["strategy_loss"] = own_loss
+        apart = recent.executed - networks.mean_action(HEAD, greedy(state).net, recent.obs)
+        found["noise"] = jnp.sqrt((apart**2).mean())
+        return found | parts.measure(result) | learning_rates(hp)
+
     def greedy(state: State) -> Nudge:
         nudge = acting.greedy(state.strategy, state.actor)
         return nudge._replace(net=with_input(state, parts.mean_net(nudge.net)))
@@ -287,6 +305,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
         act=act,
         learn=learn,
         report=report,
+        measure=measure,
         errors=errors,
         greedy=greedy,
         due=due,

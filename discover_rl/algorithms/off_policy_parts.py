@@ -145,6 +145,8 @@ class Parts(NamedTuple):
     """(state, hyper, second result of `actor_loss`) → `State.extra`, after the actor's update."""
     report: Callable[[State], dict[str, Array]] = lambda state: {}
     """(state) → diagnostics by name."""
+    measure: Callable[[Any], dict[str, Array]] = lambda result: {}
+    """(second result of `actor_loss`) → metrics by name."""
     reward_scale: Callable[[Any], Any] = lambda hp: 1.0
     """(hyper) → the factor on rewards in `target`."""
     entropy_weight: Callable[[State], Any] = lambda state: 0.0

@@ -23,7 +23,7 @@ from jax import random
 
 from discover_rl.algorithms import likelihood
 from discover_rl.algorithms.interface import OnPolicyAlgorithm
-from discover_rl.algorithms.likelihood import HEAD, Sample, flat, mean_of, value_of
+from discover_rl.algorithms.likelihood import HEAD, Sample, flat, log_std_of, mean_of, value_of
 from discover_rl.algorithms.on_policy_parts import (
     Hyper,
     Parts,
@@ -33,7 +33,13 @@ from discover_rl.algorithms.on_policy_parts import (
     policy,
 )
 from discover_rl.core import networks
-from discover_rl.core.equations import advantages, decayed, descend, gaussian_entropy
+from discover_rl.core.equations import (
+    advantages,
+    decayed,
+    descend,
+    gaussian_entropy,
+    learning_rates,
+)
 from discover_rl.core.types import (
     Actor,
     Array,
@@ -276,6 +282,28 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
             state.strategy, learning_view(state, state.hyper, progress), whole
         )
 
+    def measure(
+        before: State, after: State, belief: Any, rollout: Rollout, key: Key, progress: Any
+    ) -> dict[str, Array]:
+        sample_key, hp = random.split(key, 3)[0], decayed(before.hyper, progress)
+        whole, _, _ = samples(before, belief, rollout, sample_key, progress)
+        following = next_context(before, flat(rollout.next_obs), sample_key, progress)
+        shown = view(hp, after.actor, after.critic, progress)
+        now = likely.rollout(after.strategy, shown, rollout, following, belief).log_prob
+        ratio = jnp.exp(now - whole.log_prob)
+        unexplained = (whole.target - whole.value).var() / whole.target.var()
+        nudge, density = Nudge(shown.net), strategy.density.nudge
+        nudge = nudge if density is None else density(after.strategy, shown, whole.obs)
+        apart = whole.action - networks.mean_action(HEAD, greedy(before).net, whole.obs)
+        return {
+            "kl": (ratio - 1.0 - jnp.log(ratio)).mean(),  # of the old policy from the new one
+            "explained_variance": 1.0 - unexplained,
+            "entropy": gaussian_entropy(log_std_of(nudge)).mean(),
+            "noise": jnp.sqrt((apart**2).mean()),
+            **parts.measure(ratio, hp),
+            **learning_rates(hp),
+        }
+
     def greedy(state: State) -> Nudge:
         """Without context: it is 0 in evaluation, so the weights that read it can be left out."""
         nudge = acting.greedy(state.strategy, state.actor)
@@ -295,6 +323,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
         draw=draw,
         acting=act_with,
         learn=learn,
+        measure=measure,
         greedy=greedy,
         head=HEAD,
         critic=critic,

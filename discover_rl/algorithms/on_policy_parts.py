@@ -75,6 +75,8 @@ class Parts(NamedTuple):
     """(values now, sample, hyper) → the value's loss."""
     optimiser: Callable[[Any], Optimiser]
     """(hyper) → the optimiser of clipped gradients."""
+    measure: Callable[[Array, Any], dict[str, Array]] = lambda ratio, hp: {}
+    """(ratios of the new policy's probabilities to the old one's, hyper) → metrics by name."""
 
 
 def blueprint(spec: Spec, hp: Hyper) -> Blueprint:

@@ -50,6 +50,11 @@ def value_loss(value: Array, sample: Sample, hp: Hyper) -> Array:
     return 0.5 * error.mean()
 
 
+def clip_fraction(ratio: Array, hp: Hyper) -> dict[str, Array]:
+    """The share of a rollout's actions whose ratio ρ is beyond where it is cut."""
+    return {"clip_fraction": (jnp.abs(ratio - 1.0) > hp.clip).mean()}
+
+
 def optimiser(hp: Hyper) -> Optimiser:
     """Adam, with PPO's ε."""
     return optax.adam(hp.actor_lr, eps=1e-5)
@@ -57,5 +62,10 @@ def optimiser(hp: Hyper) -> Optimiser:
 
 def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OnPolicyAlgorithm:
     """PPO on tasks with these spaces, exploring by this strategy."""
-    parts = Parts(policy_loss=policy_loss, value_loss=value_loss, optimiser=optimiser)
+    parts = Parts(
+        policy_loss=policy_loss,
+        value_loss=value_loss,
+        optimiser=optimiser,
+        measure=clip_fraction,
+    )
     return on_policy.make(spec, settings, strategy, parts)

@@ -156,6 +156,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
         init_extra=extra,
         after_actor=after,
         report=lambda state: {"temperature": temperature(state)},
+        measure=lambda log_prob: {"entropy": -log_prob.mean()},
         reward_scale=lambda hp: hp.reward_scale,
         entropy_weight=temperature,
         has_target_actor=False,

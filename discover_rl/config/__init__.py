@@ -17,7 +17,7 @@ from discover_rl.config.resolve import (
     resolve,
 )
 from discover_rl.config.run import Run, cohorts
-from discover_rl.config.settings import SHARED, Compute, Eval, Score, current_names
+from discover_rl.config.settings import SHARED, Compute, Eval, Metrics, Score, current_names
 from discover_rl.envs.settings import Env
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Compute",
     "Env",
     "Eval",
+    "Metrics",
     "Request",
     "Run",
     "Score",

@@ -128,6 +128,7 @@ def resolve(request: Request) -> list[Run]:
                 compute=built["compute."],
                 name=f"{folder}seed-{seed}",
                 score=built["score."],
+                metrics=built["metrics."],
             )
             for seed in seeds
         ]

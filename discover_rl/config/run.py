@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discover_rl.config.settings import Compute, Eval, Score
+from discover_rl.config.settings import Compute, Eval, Metrics, Score
 from discover_rl.core.hyperparameters import LANE_VALUES, omitted_defaults
 from discover_rl.core.schedules import Amplitude
 from discover_rl.envs.settings import KWARGS, Env
@@ -34,6 +34,8 @@ class Run:
     """Its folder, below the output folder."""
     score: Score = dataclasses.field(default_factory=Score)
     """How it is scored; not part of what it is."""
+    metrics: Metrics = dataclasses.field(default_factory=Metrics)
+    """How often it is measured while it trains; not part of what it is."""
 
     @property
     def on_policy(self) -> bool:
@@ -42,7 +44,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All its settings but how it is scored, by their names, as JSON has their values."""
+        """All its settings but score.… and metrics.…, by their names, as JSON has their values."""
         settings = {
             prefix + field.name: _plain(getattr(group, field.name))
             for prefix, group in self._groups
@@ -83,7 +85,7 @@ def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
     for run in runs:
         static = [_statics(group) for group in (run.hyper, run.strategy_hyper)]
         named = run.task, run.algorithm, run.strategy, run.steps
-        key = (*named, run.eval, run.env, run.compute, *static)
+        key = (*named, run.eval, run.env, run.compute, run.metrics, *static)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 

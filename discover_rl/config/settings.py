@@ -71,7 +71,25 @@ class Score:
     )
 
 
-SHARED: dict[str, type] = {"eval.": Eval, "env.": Env, "compute.": Compute, "score.": Score}
+@dataclass(frozen=True)
+class Metrics:
+    """How often training is measured. That makes no other run: it may be changed later."""
+
+    every: int = setting(
+        0,
+        "Steps between metrics of training; 0: 200 in a run, 1,000 apart or more; -1: none.",
+        low=-1,
+        high=10**9,
+    )
+
+
+SHARED: dict[str, type] = {
+    "eval.": Eval,
+    "env.": Env,
+    "compute.": Compute,
+    "score.": Score,
+    "metrics.": Metrics,
+}
 """The classes of these settings, by their prefix."""
 
 

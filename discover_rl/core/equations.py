@@ -123,5 +123,11 @@ def decayed(hyper: Any, progress: Any) -> Any:
     of the run that lies behind, is 1.
     """
     left = 1.0 - hyper.lr_decay * progress
-    rates = [field.name for field in dataclasses.fields(hyper) if field.name.endswith("_lr")]
-    return dataclasses.replace(hyper, **{name: left * getattr(hyper, name) for name in rates})
+    rates = learning_rates(hyper)
+    return dataclasses.replace(hyper, **{name: left * rate for name, rate in rates.items()})
+
+
+def learning_rates(hyper: Any) -> dict[str, Any]:
+    """The learning rates among hyper-parameters, by name: every field ending in `_lr`."""
+    names = [field.name for field in dataclasses.fields(hyper)]
+    return {name: getattr(hyper, name) for name in names if name.endswith("_lr")}

@@ -18,7 +18,7 @@ from discover_rl.core.types import Transition
 from discover_rl.envs.envpool_pool import Pool, PoolAnswer
 from discover_rl.envs.envpool_xla import EnvPoolXla, doubles, possible, words
 from discover_rl.envs.settings import PLAIN, Making
-from discover_rl.envs.vector import Episode, StepLog, VectorEnv
+from discover_rl.envs.vector import EndedEpisodes, Episode, StepLog, VectorEnv
 from discover_rl.system.hardware import cores, environment_threads
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -43,6 +43,7 @@ class EnvPoolVector(VectorEnv):
         self._undigested: Any = None
         self._weights = MIX ** np.arange(1, size + 2, dtype=np.uint64)
         self._owed, self._made = np.zeros(number), np.zeros(number, int)
+        self._return = np.zeros(number)  # of the running episodes
         # The actions of every step, since before the oldest of the running episodes.
         self._log: list[np.ndarray] = []
         # Episodes that a fused loop began and `record_steps` has not seen yet: which, and where.
@@ -69,6 +70,7 @@ class EnvPoolVector(VectorEnv):
         ended = done | limit | truncate
         terminated = self.is_termination(done, limit)
         answer = self._paid(envs, paid, ended), terminated, ended, raw
+        self._count_rewards(envs, answer[0], ended)
         self.obs[envs] = raw
         if ended.any():
             self._begin(envs[ended])
@@ -133,7 +135,8 @@ class EnvPoolVector(VectorEnv):
             self._log.append(actions)
             self._made[envs] += 1
             self._digest[envs] = (self._digest[envs] ^ mixed[row, envs]) * MIX
-            self._paid(envs, log.reward[row, envs], ended[envs])
+            paid = self._paid(envs, log.reward[row, envs], ended[envs])
+            self._count_rewards(envs, paid, ended[envs])
             if ended[envs].any():
                 which, raw = self._renewed.popleft()
                 assert np.array_equal(which, envs[ended[envs]])
@@ -148,18 +151,20 @@ class EnvPoolVector(VectorEnv):
         for env in range(lane * self.count, (lane + 1) * self.count):
             rows = [row[env] for row in self._log[last - self._made[env] :]]
             actions = np.asarray(rows, np.float32).reshape(-1, size)
-            found.append(Episode(int(self._episode[env]), actions, int(self._digest[env])))
+            about = int(self._digest[env]), self._ended[env]
+            found.append(Episode(int(self._episode[env]), actions, *about))
         return found
 
     def restore(self, env: int, episode: Episode) -> bool:
         one = np.asarray([env], np.int32)
+        self._ended[env] = episode.before
         while self._episode[env] < episode.number:
             self._begin(one)
         for action in episode.actions:
             self._send(one, action[None])
             raw, reward, done, limit = self._receive(one)
             self.obs[env] = raw[0]
-            self._paid(one, reward, done | limit)
+            self._return[env] += self._paid(one, reward, done | limit)[0]
             if done[0] or limit[0]:
                 break
         self._update_digests()
@@ -187,7 +192,7 @@ class EnvPoolVector(VectorEnv):
         """Note that episodes have started at `raw`."""
         self._episode[which] += 1
         self._digest[which] = 0
-        self._owed[which] = 0.0
+        self._owed[which] = self._return[which] = 0.0
         self._made[which] = 0
         self._digest_answers(which, raw, np.zeros(len(which)))
         self.obs[which] = raw
@@ -214,6 +219,13 @@ class EnvPoolVector(VectorEnv):
         paid = np.where(pays, self._owed[envs], 0.0)
         self._owed[envs] = np.where(pays, 0.0, self._owed[envs])
         return paid
+
+    def _count_rewards(self, envs: np.ndarray, paid: np.ndarray, ended: np.ndarray) -> None:
+        """Add rewards, (envs,), to the returns of running episodes; note those that have ended."""
+        self._return[envs] += paid
+        for env in envs[ended].tolist():
+            this = EndedEpisodes(1, float(self._return[env]), int(self._made[env]))
+            self._ended[env] = self._ended[env].plus(this)
 
     def _among_all(self, envs: np.ndarray, part: np.ndarray) -> np.ndarray:
         """(envs, …) → (environments, …), with zeros for the others."""

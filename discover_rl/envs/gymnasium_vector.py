@@ -16,7 +16,7 @@ from discover_rl.envs.answers import flat, number, single
 from discover_rl.envs.rewards import DelayedReward
 from discover_rl.envs.settings import PLAIN, Making
 from discover_rl.envs.tasks import make, raised, renewed, spec_of
-from discover_rl.envs.vector import Episode, VectorEnv
+from discover_rl.envs.vector import EndedEpisodes, Episode, VectorEnv
 
 
 class GymnasiumVector(VectorEnv):
@@ -37,11 +37,13 @@ class GymnasiumVector(VectorEnv):
         self._episode = np.full(envs, -1)
         self._actions: list[list[np.ndarray]] = [[] for _ in self.envs]
         self._digest = [0] * envs
+        self._return = [0.0] * envs  # of the running episodes
 
     def begin(self, env: int) -> None:
         self._episode[env] += 1
         self._actions[env] = []
         self._digest[env] = 0
+        self._return[env] = 0.0
         try:
             self.envs[env] = renewed(self.envs[env], self._make)
             raw, _ = self.envs[env].reset(seed=self.seed(env, int(self._episode[env])))
@@ -67,15 +69,20 @@ class GymnasiumVector(VectorEnv):
                 reward_now = number(paid)
                 self._actions[env].append(actions[env])
                 self.obs[env] = next_obs[env] = self._observe(env, raw, reward_now)
+                self._return[env] += reward_now
             except Exception as error:  # other lanes have nothing to do with it
                 self.crashes.setdefault(env, raised(error))
                 reward[env] = np.nan
                 continue
             if done or limit or truncate:
                 if truncate and isinstance(here, DelayedReward):
-                    reward_now += here.settle()
+                    owed = here.settle()
+                    reward_now += owed
+                    self._return[env] += owed
                 terminated[env] = self.is_termination(bool(done), bool(limit))
                 ended[env] = True
+                this = EndedEpisodes(1, self._return[env], len(self._actions[env]))
+                self._ended[env] = self._ended[env].plus(this)
                 self.begin(env)
             reward[env] = reward_now if env not in self.crashes else np.nan
         # A copy, because whoever gets it may still be reading when the next step writes.
@@ -88,17 +95,19 @@ class GymnasiumVector(VectorEnv):
                 int(self._episode[env]),
                 np.asarray(self._actions[env], np.float32).reshape(-1, size),
                 self._digest[env],
+                self._ended[env],
             )
             for env in range(lane * self.count, (lane + 1) * self.count)
         ]
 
     def restore(self, env: int, episode: Episode) -> bool:
-        self._episode[env] = episode.number - 1
+        self._episode[env], self._ended[env] = episode.number - 1, episode.before
         self.begin(env)
         for action in episode.actions:
             raw, paid, done, limit, _ = self.envs[env].step(self.spec.to_box(action))
             self._actions[env].append(action)
             self.obs[env] = self._observe(env, raw, number(paid))
+            self._return[env] += number(paid)
             if done or limit:
                 break
         same = len(self._actions[env]) == len(episode.actions)

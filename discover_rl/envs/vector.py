@@ -29,12 +29,29 @@ def episode_seed(seed: int, episode: int, number: int = 0) -> int:
     return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
 
+class EndedEpisodes(NamedTuple):
+    """Training episodes that have ended: how many, and the sums of their returns and lengths."""
+
+    number: int = 0
+    returns: float = 0.0
+    lengths: int = 0
+
+    def plus(self, other: EndedEpisodes) -> EndedEpisodes:
+        """These and others."""
+        return EndedEpisodes(
+            self.number + other.number,
+            self.returns + other.returns,
+            self.lengths + other.lengths,
+        )
+
+
 class Episode(NamedTuple):
     """All it takes to repeat an episode up to now."""
 
     number: int
     actions: np.ndarray  # (steps, action) since its start
     digest: int  # of every observation and reward since its start
+    before: EndedEpisodes = EndedEpisodes()  # that `take_ended` has not told of yet
 
 
 class StepLog(NamedTuple):
@@ -82,6 +99,7 @@ class VectorEnv(abc.ABC):
         self.task, self.seeds, self.count = task, tuple(seeds), count
         self.reward_delay, self.limit_terminates = reward_delay, limit_terminates
         self.crashes: dict[int, str] = {}  # what environments raised, by their number
+        self._ended = [EndedEpisodes()] * (len(self.seeds) * count)  # of each environment
 
     def crash(self, lane: int) -> str:
         """What the first of a lane's environments raised that did; '' if none did."""
@@ -96,6 +114,13 @@ class VectorEnv(abc.ABC):
     def is_termination(self, terminated: Any, limit: Any) -> Any:
         """Whether an end is a termination; reaching the time limit may count as one."""
         return terminated | limit & self.limit_terminates
+
+    def take_ended(self, lane: int) -> EndedEpisodes:
+        """The episodes of a lane that have ended since this was asked last."""
+        found = EndedEpisodes()
+        for env in range(lane * self.count, (lane + 1) * self.count):
+            found, self._ended[env] = found.plus(self._ended[env]), EndedEpisodes()
+        return found
 
     @abc.abstractmethod
     def begin(self, env: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from discover_rl import config
 from discover_rl.studies.study import Cell
 
-IGNORED = ("eval.", "env.backend", "compute.", "score.")
+IGNORED = ("eval.", "env.backend", "compute.", "score.", "metrics.")
 """How the names of settings begin that make no other method."""
 LONG = 1_000_000
 """Steps enough for the rollouts of every preset."""

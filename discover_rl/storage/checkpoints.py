@@ -23,7 +23,7 @@ import safetensors.numpy
 from discover_rl.config import Run
 from discover_rl.core.pytrees import stack
 from discover_rl.core.types import UserError
-from discover_rl.envs.vector import Episode
+from discover_rl.envs.vector import EndedEpisodes, Episode
 from discover_rl.storage import files, replay_segments
 from discover_rl.system import provenance
 
@@ -187,7 +187,12 @@ def save(
                 "file": file,
                 "checksum": files.write(draft / file, safetensors.numpy.save(arrays)),
                 "episodes": [
-                    {"number": it.number, "steps": len(it.actions), "digest": it.digest}
+                    {
+                        "number": it.number,
+                        "steps": len(it.actions),
+                        "digest": it.digest,
+                        "before": list(it.before),
+                    }
                     for it in episodes[i]
                 ],
                 # A segment also holds the row that the next segment's first transition starts from.
@@ -243,7 +248,7 @@ def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> LaneState:
     slim = jax.tree.unflatten(structure, [arrays[name] for name in expected])
     ends = np.cumsum([it["steps"] for it in entry["episodes"]])
     episodes = [
-        Episode(it["number"], taken, it["digest"])
+        Episode(it["number"], taken, it["digest"], EndedEpisodes(*it["before"]))
         for it, taken in zip(entry["episodes"], np.split(actions, ends[:-1]), strict=True)
     ]
     if _has_replay(like):

@@ -1,8 +1,9 @@
 """Records: one file of JSON lines per run, from which everything else is read.
 
 Line 1 is the run with all its settings and the versions of the code; then comes a line per
-evaluation or event. A record is only ever appended to, and synced; a torn last line is dropped when
-it is read. Whether a run is done is read from its record: there is no flag that could be wrong.
+evaluation ("returns"), event ("event") or measurement of training ("metrics"). A record is only
+ever appended to, and synced; a torn last line is dropped when it is read. Whether a run is done is
+read from its record: there is no flag that could be wrong.
 """
 
 from __future__ import annotations
@@ -162,13 +163,19 @@ class Record:
         self.lines = [dict(header)]
         self.cut(-1)
 
-    def append(self, line: Mapping[str, Any]) -> None:
-        """Append a line and make sure that it is on disk."""
+    def append(self, line: Mapping[str, Any], sync: bool = True) -> None:
+        """Append a line.
+
+        Args:
+            line: its content.
+            sync: whether to make sure that it is on disk, with all lines before it.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
             file.write(_encoded(line))
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         self.lines.append(dict(line))
 
     def cut(self, step: int) -> None:

@@ -2,7 +2,8 @@
 
     evaluate at step 0
     repeat: the agent acts and learns on, for a few steps
-            every eval.every steps: evaluate, append to the records
+            every eval.every steps: evaluate, every metrics.every steps: measure; append
+            to the records
             about once a minute, and when asked to stop: write a checkpoint
 
 With EnvPool on a GPU machine, evaluation goes on in a process of its own. Nothing here depends on
@@ -47,6 +48,7 @@ from discover_rl.training.events import (
     Started,
     Stepped,
 )
+from discover_rl.training.metrics import Meter, finite
 from discover_rl.training.observers.base import HeldObserver, Observer
 from discover_rl.training.outputs import Outputs
 
@@ -87,6 +89,7 @@ class Cohort:
         self.runs, self.out, self.workdir = list(runs), out, workdir
         self.observer = HeldObserver(observer)
         self.records = [records[run.name] for run in runs]
+        self.meter = Meter(self.runs, self.records, self.observer)
         self.alive = np.ones(len(runs), bool)
         self.backend = self._backend(resumed=resume is not None)
         vector = GymnasiumVector if self.backend == "gymnasium" else EnvPoolVector
@@ -113,6 +116,7 @@ class Cohort:
                 steps=first.steps,
                 environments=first.env.count,
                 precision=first.compute.precision,
+                metrics_every=self.meter.every,
             )
         )
         self.outputs = Outputs(self.runs, out, self.vector.spec, self.agent, self.backend)
@@ -206,6 +210,7 @@ class Cohort:
             self.agent.prepare(self.state, self.vector, self.step)
             self._began, self._evaluating = time.monotonic(), 0.0
             saved = self._began
+            self.meter.start(self.step)
             while self.alive.any():
                 if self.observer.failed():
                     raise Interrupted
@@ -218,6 +223,7 @@ class Cohort:
                 if stopping():
                     raise Interrupted
                 until = min(steps, self.step - self.step % every + every)
+                until = min(until, self.meter.next_step(self.step))
                 self.state, self.step, diverged = self.agent.advance(
                     self.state, self.vector, self.alive, self.step, until
                 )
@@ -226,6 +232,8 @@ class Cohort:
                 for lane, quantity, step in diverged:
                     if self.alive[lane]:  # and was not ended by the evaluation just recorded
                         self._end_lane(lane, quantity, step)
+                if self.meter.due(self.step):
+                    self._measure()
                 self.observer.on_event(Stepped(self.step))
                 if time.monotonic() - saved >= checkpoint_seconds:
                     self._save()
@@ -284,10 +292,11 @@ class Cohort:
                 self.outputs.save_best(nets, lane, step, scores.mean(returns))
             line: dict[str, Any] = {"step": step, "returns": returns}
             line["lengths"] = found.lengths[lane].tolist()
-            own = {name: _json_number(values[lane]) for name, values in report.items()}
+            own = {name: finite(values[lane]) for name, values in report.items()}
             self.records[lane].append(line | ({"report": own} if own else {}))
             if self.observer.on_event(Evaluated(self.runs[lane], step, returns, own)) == "stop":
                 self._to_stop[lane] = "its observer answered stop"
+        self.meter.write(self.alive)
         share = self._evaluating / (time.monotonic() - self._began)
         self.observer.on_event(EvaluationTime(step, share))
 
@@ -305,6 +314,13 @@ class Cohort:
             self._note(lane, STOPPED, self.step, f"stopped early: {why}", reason=why)
             self.alive[lane] = False
         self._to_stop.clear()
+
+    def _measure(self) -> None:
+        """Measure the lanes, and record it once the evaluation before it is recorded."""
+        where = self.vector, self.alive, self.step
+        self.meter.measure(self.agent, self.state, *where, self._evaluating)
+        if self._pending is None:
+            self.meter.write(self.alive)
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:
@@ -331,8 +347,3 @@ class Cohort:
         where = self.workdir, self.step, self.runs
         if checkpoints.save(*where, self.alive, self.state, episodes):
             self.outputs.save_policies(self.agent.nets(self.state), self._living, self.step)
-
-
-def _json_number(value: np.ndarray) -> float | None:
-    """A number for JSON, which has no NaN."""
-    return float(value) if np.isfinite(value) else None

@@ -38,6 +38,18 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A run was measured while it trains."""
+
+    run: Run
+    step: int
+    metrics: Report
+    """By name; None where one is not finite, or no episode has ended."""
+    steps_per_second: float
+    """Of every lane of its cohort since it was measured last, without evaluation."""
+
+
+@dataclass(frozen=True)
 class EvaluationTime:
     """How much of the time evaluation has taken, since training started or went on."""
 
@@ -69,4 +81,4 @@ class Ended:
     """Why it did not come to its end; None if it did."""
 
 
-Event = Started | Stepped | Evaluated | EvaluationTime | Noted | Finished | Ended
+Event = Started | Stepped | Evaluated | Measured | EvaluationTime | Noted | Finished | Ended

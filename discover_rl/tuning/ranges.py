@@ -74,7 +74,7 @@ def parse(
     all_values = {name: values for name, (values, _) in given.items()}
     parsed = {}
     for name, (values, kind) in given.items():
-        if name.startswith(("eval.", "score.")):
+        if name.startswith(("eval.", "score.", "metrics.")):
             raise UserError(f"{name} is how trials are measured; use --set, the same for all.")
         found = [possible(all_values | {name: [value]}, cast)[name] for value in values]
         checked = tuple(map(_plain, found))

@@ -98,6 +98,8 @@ def test_it_ends_where_the_environments_are(task):
         assert fast.number == slow.number
         assert fast.number > 0 or task != "Hopper-v5"  # some end on the way
         assert fast.digest == slow.digest
+        assert fast.before == slow.before  # returns and lengths of those that ended
+        assert fast.before.number == fast.number
         np.testing.assert_array_equal(fast.actions, slow.actions)
         again = EnvPoolVector(task, other.vector.seeds)
         assert again.restore(lane, fast)
@@ -128,7 +130,7 @@ def test_a_run_that_is_stopped_goes_on_exactly(tmp_path, monkeypatch):
         self.on_gpu = True
 
     monkeypatch.setattr(agents.OffPolicyAgent, "__init__", as_on_a_gpu)
-    asked = {"task": "Hopper-v5", "steps": 130, "env.backend": "envpool"}
+    asked = {"task": "Hopper-v5", "steps": 130, "env.backend": "envpool", "metrics.every": 65}
     training.train(runs_of(**asked), tmp_path / "whole")
     for step in (70, 101):
         stop_at(step, runs_of(**asked), tmp_path / "stopped", agents.CHUNK)

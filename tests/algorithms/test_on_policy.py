@@ -297,3 +297,32 @@ def test_every_transition_is_used_once_an_epoch():
     data = rollout()
     parts, whole = learn(state, data, random.key(0), 0.0), at_once(same, data, random.key(1), 0.0)
     np.testing.assert_allclose(parts[1].critic, whole[1].critic, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["a2c", "ppo"])
+def test_metrics_of_what_was_learned_equal_numpy(name):
+    algorithm, before, _ = learner(name, gamma=0.0)
+    data, key = rollout(), random.key(1)
+    measure = jax.jit(algorithm.measure)
+    found = measure(before, before, (), data, key, 0.0)
+    np.testing.assert_allclose(found["kl"], 0.0, atol=1e-6)
+    assert found.get("clip_fraction", 0.0) == 0.0
+    # A state whose actions are half as far spread.
+    net = before.actor["net"]
+    narrow = {**net, "log_std": {"value": net["log_std"]["value"] + np.log(0.5)}}
+    after = before._replace(actor={**before.actor, "net": narrow})
+    found = jax.device_get(measure(before, after, (), data, key, 0.0))
+    z = data.action[:, 0] - np.asarray(
+        networks.mean_action(algorithm.head, algorithm.greedy(before).net, data.obs[:, 0])
+    )
+    ratio = np.exp((-0.5 * (2 * z) ** 2 + 0.5 * z**2 + np.log(2)).sum(axis=1))
+    np.testing.assert_allclose(found["kl"], (ratio - 1 - np.log(ratio)).mean(), rtol=1e-3)
+    np.testing.assert_allclose(found["noise"], np.sqrt((z**2).mean()), rtol=1e-5)
+    entropy = 2 * (np.log(0.5) + 0.5 * np.log(2 * np.pi * np.e))
+    np.testing.assert_allclose(found["entropy"], entropy, rtol=1e-5)
+    if name == "ppo":
+        assert found["clip_fraction"] == np.float32((abs(ratio - 1) > 0.2).mean())
+    # Without a future, R̂ is the reward.
+    reward, value = data.reward[:, 0], likelihood.value_of(before.critic, data.obs[:, 0], None)
+    explained = 1 - np.var(reward - value) / np.var(reward)
+    np.testing.assert_allclose(found["explained_variance"], explained, rtol=1e-4)

@@ -59,6 +59,22 @@ def test_the_actor_climbs_the_first_critic_alone():
     np.testing.assert_allclose(losses.actor, -7.0)
 
 
+def test_metrics_have_the_losses_of_an_update_and_the_noise_of_recent_actions():
+    algorithm, state = learner(critic_lr=0.0, hidden=(1,), lr_decay=0.5)
+    state = state._replace(critics=twins(7.0, 9.0))
+    _, losses = cells.learner(algorithm)(state, cells.batch(), random.key(0), True)
+    recent = jax.tree.map(lambda leaf: leaf[:4], cells.batch())
+    found = jax.jit(algorithm.measure)(state, cells.batch(), recent, random.key(0), 0.5)
+    np.testing.assert_allclose(found["actor_loss"], -7.0)
+    np.testing.assert_allclose(found["critic_loss"], losses.critic, rtol=1e-6)
+    np.testing.assert_allclose(found["actor_lr"], 0.75 * 3e-4, rtol=1e-6)
+    mean = networks.mean_action(algorithm.head, algorithm.greedy(state).net, recent.obs)
+    np.testing.assert_allclose(
+        found["noise"], np.sqrt(np.mean((recent.executed - mean) ** 2)), rtol=1e-6
+    )
+    assert "strategy_loss" not in found  # there is nothing that it learns
+
+
 def test_smoothing_noise_is_clipped_gaussian():
     hp = td3.Hyper(smoothing=0.2, smoothing_clip=0.5)
     noise = np.asarray(td3.smoothing_noise(random.key(0), (100_000,), hp))

@@ -200,7 +200,7 @@ def test_list_shows_every_setting_with_its_default_and_a_sentence(capfd, algorit
     (run,) = config.resolve(config.Request("Pendulum-v1", algorithm, "none", 10_000, 1, {}))
     hidden = ",".join(map(str, run.hyper.hidden))
     expected = run.settings | {"hidden": hidden, "eval.every": 0}
-    expected |= {"score.last": 0}  # which makes no other run
+    expected |= {"score.last": 0, "metrics.every": 0}  # which make no other run
     expected |= {"env.wrappers": "none", "env.kwargs": "none"}
     assert shown == {name: str(value) for name, value in expected.items()}
 

@@ -177,6 +177,8 @@ def test_an_episode_can_be_restored(delay):
     for (_, _, a), (_, _, b) in zip(acting(pool, 40, 1), acting(again, 40, 1), strict=True):
         for one, other in zip(a, b, strict=True):
             np.testing.assert_array_equal(one, other)
+    for lane in range(3):
+        assert pool.take_ended(lane) == again.take_ended(lane)
 
 
 def test_an_episode_that_comes_out_differently_is_lost():
@@ -222,7 +224,7 @@ def test_every_evaluation_starts_from_the_same_states():
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["td3", "ppo"])
 def test_a_run_that_is_stopped_goes_on_exactly(tmp_path, algorithm):
-    settings = {"env.backend": "envpool"}
+    settings = {"env.backend": "envpool", "metrics.every": 50}
     asked = {"task": "Hopper-v5", "algorithm": algorithm, "steps": 130, **settings}
     training.train(runs_of(**asked), tmp_path / "whole")
     for step in (70, 101):

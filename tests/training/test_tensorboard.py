@@ -53,6 +53,17 @@ def test_tensorboard_reads_every_number_at_once(tmp_path):
         assert before <= event.wall_time <= time.time()
 
 
+def test_metrics_of_training_are_curves_of_their_own(tmp_path):
+    writer = TensorBoard(tmp_path)
+    writer.measured(ONE, 500, {"return": None, "critic_loss": 0.5}, 123.0)
+    writer.measured(ONE, 1000, {"return": -3.0, "critic_loss": 0.25}, 125.0)
+    writer.evaluated(ONE, 1000, [1.0], {})
+    assert curve(tmp_path / ONE.name, "train/return") == [(1000, -3.0)]
+    assert curve(tmp_path / ONE.name, "train/critic_loss") == [(500, 0.5), (1000, 0.25)]
+    assert curve(tmp_path / ONE.name, "train/steps_per_second") == [(500, 123.0), (1000, 125.0)]
+    assert curve(tmp_path / ONE.name) == [(1000, 1.0)]
+
+
 def test_a_number_too_large_for_32_bits_is_infinite(tmp_path):
     TensorBoard(tmp_path).evaluated(ONE, 0, [1e300], {"q": -1e39})
     assert curve(tmp_path / ONE.name) == [(0, math.inf)]

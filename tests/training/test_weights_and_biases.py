@@ -44,6 +44,17 @@ def test_each_run_is_one_of_theirs(tmp_path, wandb):
     assert not other.open
 
 
+def test_metrics_of_training_are_in_the_row_of_an_evaluation_of_their_step(tmp_path, wandb):
+    observer = WeightsAndBiases(tmp_path, "exploration")
+    for step in (500, 1000):
+        observer.measured(ONE, step, {"kl": 0.1, "return": None}, 90.0)
+    observer.evaluated(ONE, 1000, [2.0], {})
+    observer.measured(ONE, 1000, {"kl": 0.1}, 80.0)  # again, after a checkpoint
+    measured = {"train/kl": 0.1, "train/steps_per_second": 90.0}
+    moments = {"return/mean": 2.0, "return/sd": 0.0}
+    assert wandb.runs[0].logged == [(500, measured), (1000, measured | moments)]
+
+
 def test_a_resumed_run_goes_on_in_the_same_run_of_theirs(tmp_path, wandb):
     for steps in [(0, 10, 20), (10, 20, 30)]:  # stopped, and resumed in the same process
         observer = WeightsAndBiases(tmp_path, "exploration")

@@ -65,6 +65,8 @@ class OffPolicyAgent:
         self.enter = jax.jit(with_precision(enter, self.precision), donate_argnums=0)
         report = jax.vmap(self.lane.report, in_axes=(0, None))
         self.report = jax.jit(with_precision(report, self.precision))
+        measure = jax.vmap(self.lane.measure, in_axes=(0, None))
+        self._measure = jax.jit(with_precision(measure, self.precision))
         self._due = functools.lru_cache(2 * FUSED_STEPS)(self.due)
         self._learn = functools.cache(self._learn_program)
         self._fused_loop = functools.cache(
@@ -118,6 +120,11 @@ class OffPolicyAgent:
     def critic_head(self) -> CriticHead:
         """What the networks of `critics` take."""
         return self.algorithm.critic_head
+
+    def metrics(self, state: State, step: int) -> dict[str, Array]:
+        """What `report` has, with losses, learning rates and the amplitude of noise."""
+        now = np.int32(step)
+        return self.report(state, now) | self._measure(state, now)
 
     def prepare(self, state: State, vector: VectorEnv, step: int) -> None:
         """Compile what the next steps, and the first that learn, are going to need."""

@@ -18,6 +18,8 @@ from discover_rl.core.types import Action, Array, Spec, Transition
 
 REPORT_BATCH = 1024
 """Transitions that diagnostics are computed from."""
+RECENT, RECENT_BATCH = 1000, 256
+"""How many of the newest transitions the amplitude of noise is computed from, by a sample."""
 
 
 class State(NamedTuple):
@@ -147,6 +149,13 @@ class Lane:
         sample_key, key = random.split(streams(state.seed, step)[Stream.REPORT])
         batch = replay_buffer.sample(state.replay, sample_key, REPORT_BATCH)
         return self.algorithm.report(state.learner, batch, key, step / self.steps)
+
+    def measure(self, state: State, step: Array) -> dict[str, Array]:
+        """Metrics of training, on the batch that `report` has; changes nothing."""
+        sample_key, key = random.split(streams(state.seed, step)[Stream.REPORT])
+        batch = replay_buffer.sample(state.replay, sample_key, REPORT_BATCH)
+        recent = replay_buffer.sample(state.replay, sample_key, RECENT_BATCH, RECENT)
+        return self.algorithm.measure(state.learner, batch, recent, key, step / self.steps)
 
     def _begin(self, learner: Any, memory: Any, fresh: Array | bool, keys: Any) -> Any:
         """The strategy's memory, begun anew if an episode starts."""

@@ -26,6 +26,7 @@ from discover_rl.agents.build import build_algorithm
 from discover_rl.agents.interface import AgentSetup
 from discover_rl.agents.on_policy import memories
 from discover_rl.agents.on_policy.memories import Memories
+from discover_rl.agents.on_policy.metrics import RolloutMetrics
 from discover_rl.agents.on_policy.noise import NoiseBlocks
 from discover_rl.agents.on_policy.rollout_buffer import RolloutBuffer, empty_rollout
 from discover_rl.algorithms.interface import OnPolicyAlgorithm
@@ -75,6 +76,9 @@ class OnPolicyAgent:
         self._begin = jax.jit(self._new_memory)
         learn = with_precision(self._learn_rollout, setup.precision)
         self._learn = jax.jit(learn, compiler_options=alone)
+        measure = with_precision(self._measure_rollout, setup.precision)
+        program = jax.jit(measure, compiler_options=alone)
+        self._metrics = RolloutMetrics(program, self.strategy, setup.metrics_every)
         self._noise = NoiseBlocks(self.algorithm.draw, self.horizon, self.environments)
         self._memories = Memories(self.strategy)
         self._greedy = jax.jit(jax.vmap(lambda learner: self.algorithm.greedy(learner).net))
@@ -138,6 +142,10 @@ class OnPolicyAgent:
     def report(self, state: State, step: int) -> dict[str, Array]:
         """Diagnostics of the last rollout that was learned from."""
         return state.diagnostics if step >= self.horizon * self.environments else {}
+
+    def metrics(self, state: State, step: int) -> dict[str, Array]:
+        """Metrics of the rollout that ended at this step; see `AgentSetup.metrics_every`."""
+        return self.report(state, step) | self._metrics.all(len(state.seed))
 
     def nets(self, state: State) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
@@ -261,12 +269,15 @@ class OnPolicyAgent:
 
     def _learn_lanes(self, state: State, living: list[int], step: int) -> list[Divergence]:
         """Learn from full rollouts, lane by lane; the lanes whose losses are not finite."""
-        found = []
+        found, measures = [], self._metrics.due(step)
         for lane in living:
             mine = lane_of(state, lane)
             rollout = mine.rollout._replace(memory=self._memories.distinct(mine.rollout.memory))
-            outcome = self._learn(mine.learner, mine.belief, rollout, mine.seed, np.int32(step))
+            given = mine.belief, rollout, mine.seed, np.int32(step)
+            outcome = self._learn(mine.learner, *given)
             learner, belief, losses, diagnostics = jax.device_get(outcome)
+            if measures:  # before what was learned is written over what was known
+                self._metrics.note(lane, mine.learner, learner, given, losses)
             for there, new in (
                 (mine.learner, learner),
                 (mine.belief, belief),
@@ -311,10 +322,19 @@ class OnPolicyAgent:
     def _learn_rollout(
         self, learner: Any, belief: Any, rollout: Rollout, seed: Array, step: Array
     ) -> Any:
-        # The first rollout is learned from at full learning rates.
-        progress = (step - self.horizon * self.environments) / self.steps
-        key = streams(seed, step)[Stream.LEARN]
+        key, progress = self._when(seed, step)
         return self.algorithm.learn(learner, belief, rollout, key, progress)
+
+    def _measure_rollout(
+        self, before: Any, after: Any, belief: Any, rollout: Rollout, seed: Array, step: Array
+    ) -> Any:
+        return self.algorithm.measure(before, after, belief, rollout, *self._when(seed, step))
+
+    def _when(self, seed: Array, step: Array) -> tuple[Any, Array]:
+        """The key of a rollout that is full at this step, and the run's progress before it: the
+        first rollout is learned from at full learning rates."""
+        progress = (step - self.horizon * self.environments) / self.steps
+        return streams(seed, step)[Stream.LEARN], progress
 
 
 def _by_environment(learner: Any, count: int) -> Any:

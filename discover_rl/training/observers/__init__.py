@@ -10,6 +10,7 @@ from discover_rl.training.observers.base import (
     Observers,
     requested,
     scalars,
+    training_scalars,
 )
 
-__all__ = ["FailSafeObservers", "Observer", "Observers", "requested", "scalars"]
+__all__ = ["FailSafeObservers", "Observer", "Observers", "requested", "scalars", "training_scalars"]

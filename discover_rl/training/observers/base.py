@@ -15,6 +15,7 @@ from discover_rl.training.events import (
     EvaluationTime,
     Event,
     Finished,
+    Measured,
     Noted,
     Report,
     Started,
@@ -40,6 +41,8 @@ class Observer:
                 self.stepped(step)
             case Evaluated(run, step, returns, report):
                 return self.evaluated(run, step, returns, report)
+            case Measured(run, step, metrics, steps_per_second):
+                self.measured(run, step, metrics, steps_per_second)
             case EvaluationTime(step, share):
                 self.evaluation_time(step, share)
             case Noted(run, step, note):
@@ -61,6 +64,9 @@ class Observer:
 
         If this returns "stop", the run ends at this step, and is done.
         """
+
+    def measured(self, run: Run, step: int, metrics: Report, steps_per_second: float) -> None:
+        """A run was measured while it trains: numbers by name, and how fast it was."""
 
     def evaluation_time(self, step: int, share: float) -> None:
         """Up to this step evaluation has taken this share of the time."""
@@ -158,3 +164,9 @@ def scalars(returns: Sequence[float], report: Report) -> dict[str, float]:
     """An evaluation as numbers by name, the same for all that draw curves of it."""
     own = {f"report/{name}": value for name, value in report.items() if value is not None}
     return {"return/mean": float(np.mean(returns)), "return/sd": float(np.std(returns))} | own
+
+
+def training_scalars(metrics: Report, steps_per_second: float) -> dict[str, float]:
+    """Metrics of training as numbers by name, likewise."""
+    whole = {**metrics, "steps_per_second": steps_per_second}
+    return {f"train/{name}": value for name, value in whole.items() if value is not None}

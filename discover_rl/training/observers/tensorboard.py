@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from discover_rl.config import Run
 from discover_rl.core.types import UserError
 from discover_rl.system import extras
 from discover_rl.training.events import Report
-from discover_rl.training.observers.base import Observer, scalars
+from discover_rl.training.observers.base import Observer, scalars, training_scalars
 
 
 class TensorBoard(Observer):
@@ -44,10 +44,11 @@ class TensorBoard(Observer):
 
     def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
         """Write an evaluation's numbers."""
-        summary = self._summaries.Summary()
-        for name, number in scalars(returns, report).items():
-            summary.value.add(tag=name, simple_value=number)
-        self._write(run, step, summary, start=step)
+        self._write_scalars(run, step, scalars(returns, report))
+
+    def measured(self, run: Run, step: int, metrics: Report, steps_per_second: float) -> None:
+        """Write metrics of training."""
+        self._write_scalars(run, step, training_scalars(metrics, steps_per_second))
 
     def noted(self, run: Run, step: int, note: str) -> None:
         """Write a note, as text."""
@@ -59,6 +60,12 @@ class TensorBoard(Observer):
         for run in runs:
             if writer := self._writers.pop(run.name, None):
                 writer.close()
+
+    def _write_scalars(self, run: Run, step: int, numbers: Mapping[str, float]) -> None:
+        summary = self._summaries.Summary()
+        for name, number in numbers.items():
+            summary.value.add(tag=name, simple_value=number)
+        self._write(run, step, summary, start=step)
 
     def _write(self, run: Run, step: int, summary: Any, start: int) -> None:
         """Write a summary, at once. A run's first one opens its file: not every run goes on at the

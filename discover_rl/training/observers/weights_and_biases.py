@@ -14,7 +14,7 @@ from discover_rl.core.types import UserError
 from discover_rl.storage import files
 from discover_rl.system import extras
 from discover_rl.training.events import Report
-from discover_rl.training.observers.base import Observer, scalars
+from discover_rl.training.observers.base import Observer, scalars, training_scalars
 
 _open: dict[str, Any] = {}
 """Their runs by id. A stopped run stays open there, and no one else in this process may open it."""
@@ -40,6 +40,13 @@ class WeightsAndBiases(Observer):
         theirs = self._of(run)
         if step >= theirs.step:  # else it was there before training went on from a checkpoint
             theirs.log(scalars(returns, report), step=step, commit=True)
+
+    def measured(self, run: Run, step: int, metrics: Report, steps_per_second: float) -> None:
+        """Log metrics of training."""
+        theirs = self._of(run)
+        if step >= theirs.step:
+            # Not committed: an evaluation of the same step may follow, and becomes part of it.
+            theirs.log(training_scalars(metrics, steps_per_second), step=step, commit=False)
 
     def noted(self, run: Run, step: int, note: str) -> None:
         """Put a note into the summary."""
