@@ -47,6 +47,9 @@ def parsed(command: str) -> tuple[str, dict]:
     words = shlex.split(command.split(" #")[0].split(" && ")[0].split(" | ")[0], comments=True)
     root: Any = typer.main.get_command(app)
     name, *rest = words[1:]
+    if name.startswith("-"):
+        assert any(name in param.opts for param in root.params), command
+        return name, {}
     assert name in root.commands, command
     # Prose mentions commands without their arguments: `discover run --engine ray`.
     required = [param for param in root.commands[name].params if param.required]

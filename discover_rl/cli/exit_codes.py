@@ -8,3 +8,11 @@ UNFINISHED = 3
 """Some runs of a study are left to train."""
 INTERRUPTED = 130
 """The user pressed Ctrl-C."""
+MEANINGS = {
+    0: "all is done",
+    FAILED: "a run, or the command itself, failed",
+    USER_ERROR: "a mistake in what was asked for; a sentence names it",
+    UNFINISHED: "some runs of a study are left to train",
+    INTERRUPTED: "Ctrl-C or SIGTERM; all is saved",
+}
+"""What each code means, in words."""

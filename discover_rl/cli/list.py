@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
+from discover_rl.cli import explain
+from discover_rl.cli.options import Algorithm, Strategy
 from discover_rl.core.types import UserError
 
 
 def list_(
-    name: Annotated[str | None, typer.Argument(help="An algorithm or a strategy.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="An algorithm, a strategy, a task or a study.")
+    ] = None,
+    algorithm: Algorithm = "td3",
+    strategy: Strategy = "discover",
 ) -> None:
-    """List algorithms, strategies and studies; with a name, its settings and their limits."""
+    """List algorithms, strategies and studies; with a name, its settings and their limits.
+
+    With a task or a study: what a run would use, and where each number comes from.
+    """
     from discover_rl.algorithms import ALGORITHMS
     from discover_rl.strategies import STRATEGIES
     from discover_rl.studies import abouts
 
     if name is not None:
-        _describe(name)
+        if name in abouts() or name.endswith(".toml"):
+            explain.study(name)
+        elif name.startswith("dm_control/") or re.search(r"-v\d+$", name):
+            explain.task(name, algorithm, strategy)
+        else:
+            _describe(name)
         return
     for title, members in (("algorithms", ALGORITHMS), ("strategies", STRATEGIES)):
         typer.echo(title)
@@ -65,7 +80,8 @@ def _describe(name: str) -> None:
         name = registry.imported(name)
     known = {**ALGORITHMS, **STRATEGIES}
     if name not in known:
-        raise UserError(f"There is no algorithm or strategy {name}.{nearest(name, known)}")
+        hint = nearest(name, known)
+        raise UserError(f"There is no algorithm, strategy, study or task {name}.{hint}")
     if name in STRATEGIES:
         groups = [("strategy.", strategies.load(name).Hyper)]
     else:

@@ -12,6 +12,7 @@ import typer
 
 from discover_rl._version import __version__
 from discover_rl.cli.evaluate import evaluate
+from discover_rl.cli.examples import epilog, exit_code_table
 from discover_rl.cli.exit_codes import FAILED, INTERRUPTED, USER_ERROR
 from discover_rl.cli.export import export
 from discover_rl.cli.list import list_
@@ -38,17 +39,16 @@ PATHS: dict[type[OSError], str] = {
 app = typer.Typer(
     help="Exploration in continuous control: train, compare and report.",
     no_args_is_help=True,
-    add_completion=False,
+    epilog=exit_code_table(),
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command()(train)
-app.command()(tune)
-app.command()(evaluate)
-app.command(name="list")(list_)
-for command in (plan, run, status, export, report, watch, theory, visitation):
-    app.command()(command)
+_TRAINING = (train, tune, evaluate, list_)
+_STUDIES = (plan, run, status, export, report, watch)
+for command in (*_TRAINING, *_STUDIES, theory, visitation):
+    _name = command.__name__.removesuffix("_")
+    app.command(_name, epilog=epilog(_name))(command)
 
 
 @app.callback(invoke_without_command=True)

@@ -47,9 +47,35 @@ def _path(given: str | Path) -> Path:
 
 Task = Annotated[str, typer.Argument(help="A Gymnasium id (Hopper-v5), or module:id.")]
 """The task of a training or a tuning."""
-Algorithm = Annotated[str, typer.Option(help="The learning algorithm; see `discover list`.")]
+
+
+def _algorithms() -> list[str]:
+    from discover_rl.algorithms import ALGORITHMS
+
+    return list(ALGORITHMS)
+
+
+def _strategies() -> list[str]:
+    from discover_rl.strategies import STRATEGIES
+
+    return list(STRATEGIES)
+
+
+def _studies() -> list[str]:
+    from discover_rl.studies import shipped
+
+    return list(shipped())
+
+
+Algorithm = Annotated[
+    str,
+    typer.Option(help="The learning algorithm; see `discover list`.", autocompletion=_algorithms),
+]
 """The name of an algorithm."""
-Strategy = Annotated[str, typer.Option(help="The exploration strategy; see `discover list`.")]
+Strategy = Annotated[
+    str,
+    typer.Option(help="The exploration strategy; see `discover list`.", autocompletion=_strategies),
+]
 """The name of a strategy."""
 Steps = Annotated[int, typer.Option(help="Environment steps of each run.")]
 """How long runs are."""
@@ -80,12 +106,17 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         metavar="MODULE",
-        help="A module of your own that files name, as module:id: it may be imported.",
+        help="A module of your own that files name, as module:id, and that may be imported.",
     ),
 ]
 """Modules that are named in files and may be imported."""
 StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", help="A study's name (`discover list`), or a .toml file.")
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="A study's name (`discover list`), or a .toml file.",
+        autocompletion=_studies,
+    ),
 ]
 """Which study a command is about."""
 StudyFolder = Annotated[

@@ -1,11 +1,12 @@
 """What a run is, and how a request becomes runs.
 
 `settings` has the settings that every algorithm and strategy shares, `run` the run itself,
-`resolve` how defaults, presets and the user's settings come together. `presets/` has the settings
-per task, each with its source. Nothing here asks the machine: the same request gives the same runs
-everywhere.
+`resolve` how defaults, presets and the user's settings come together, and `origins` which of these a
+number is from. `presets/` has the settings per task, each with its source. Nothing here asks the
+machine: the same request gives the same runs everywhere.
 """
 
+from discover_rl.config.origins import origins
 from discover_rl.config.resolve import (
     MOST_RUNS,
     Request,
@@ -34,6 +35,7 @@ __all__ = [
     "check_steps",
     "cohorts",
     "current_names",
+    "origins",
     "pairs",
     "preset",
     "preset_values",

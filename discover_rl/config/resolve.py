@@ -146,15 +146,28 @@ def pairs() -> list[tuple[str, str]]:
 
 def preset(algorithm: str, task: str, strategy: str) -> dict[str, Any]:
     """The settings that presets/ALGORITHM.toml has for a task and strategy; later entries win."""
-    kind = re.sub(r"-v\d+$", "", task)
     settings: dict[str, Any] = {}
-    for entry in _presets(algorithm):
-        meant = kind in entry.get("tasks", [kind]) and strategy in entry.get(
-            "strategies", [strategy]
-        )
-        if meant:
-            settings |= entry["set"]
+    for entry in _entries(algorithm, task, strategy):
+        settings |= entry["set"]
     return settings
+
+
+def preset_sources(algorithm: str, task: str, strategy: str) -> dict[str, str]:
+    """The source of each setting that `preset` has, as the file states it."""
+    found: dict[str, str] = {}
+    for entry in _entries(algorithm, task, strategy):
+        found |= dict.fromkeys(entry["set"], entry["source"])
+    return found
+
+
+def _entries(algorithm: str, task: str, strategy: str) -> list[dict[str, Any]]:
+    """The presets that are meant for a task and a strategy, in order."""
+    kind = re.sub(r"-v\d+$", "", task)
+    return [
+        entry
+        for entry in _presets(algorithm)
+        if kind in entry.get("tasks", [kind]) and strategy in entry.get("strategies", [strategy])
+    ]
 
 
 def preset_values(algorithm: str) -> dict[str, list[str]]:

@@ -57,8 +57,8 @@ ABSENT = {
     "quadruped-escape": "ball_state target_position",
     "quadruped-fetch": "origin rangefinder",
 }
-"""What EnvPool observes in a task of dm_control's and dm_control does not: it has the same parts for
-all tasks of a domain."""
+"""What EnvPool observes in a task of dm_control's and dm_control does not: it has the same parts
+for all tasks of a domain."""
 ROBOTIC = re.compile(
     r"PointMaze_(UMaze|(Open|Medium|Large)(_Diverse_GR?)?)(Dense)?-v3"
     r"|Fetch(Reach|Push|Slide|PickAndPlace)(Dense)?-v4"

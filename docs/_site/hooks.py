@@ -94,7 +94,9 @@ def commands() -> str:
     context = typer.Context(root, info_name="discover")
     made = get_docs_for_click(obj=root, ctx=context, name="discover", title="Commands")
     # Its list of commands has half of each sentence; the table of contents beside it has them all.
-    return re.sub(r"\*\*Commands\*\*:.*?(?=\n## )", "", made, flags=re.DOTALL)
+    made = re.sub(r"\*\*Commands\*\*:.*?(?=\n## )", "", made, flags=re.DOTALL)
+    made = re.sub(r"(?m)^(discover .*)\n\n(discover .*)$", r"```sh\n\1\n\2\n```", made)
+    return re.sub(r"(?m)^ *(\d+)  (.*)$", r"- \1: \2", made)
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:

@@ -98,7 +98,7 @@ MISTAKES = {
     "tune Pendulum-v1 --range gamma=0:1 --trials 0": "trials must be at least 1, not 0.",
     "tune Pendulm-v1 --range gamma=0:1": "There is no task Pendulm-v1. Did you mean Pendulum-v1?",
     "evaluate nowhere": "There is no saved policy in nowhere.",
-    "list td4": "There is no algorithm or strategy td4. Did you mean td3?",
+    "list td4": "There is no algorithm, strategy, study or task td4. Did you mean td3?",
 }
 
 
