@@ -10,7 +10,7 @@ AS_SHIPPED += tests/training/test_learning.py tests/training/test_training.py
 
 .PHONY: demo test slow lint types docs check bench reproduce-small clean
 
-demo: $(READY)  ## train TD3 with and without DISCOVER on a small task and draw the curves
+demo: $(READY)  ## train TD3 on a task that it solves only by exploring, and draw the curves
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## the tests, all but the slow ones

@@ -1,10 +1,10 @@
-"""Train TD3 with and without DISCOVER on Pendulum, four seeds each in lockstep; compare them.
+"""Train TD3 on a task that it never solves without exploring, by three strategies, four seeds each.
 
-`make demo` runs this. It writes runs/demo: a folder per strategy and seed, and curves.png. Stop it
-with Ctrl-C and run it again: it goes on where it was.
+MountainCarContinuous-v0 pays at the top of a hill alone and charges for every push, so whoever has
+not been there learns to stand still. `make demo` runs this. It writes runs/demo: a folder per
+strategy and seed, and curves.png. Stop it with Ctrl-C and run it again: it goes on where it was.
 """
 
-import statistics
 import sys
 from pathlib import Path
 
@@ -19,33 +19,36 @@ from discover_rl import Stopped
 from discover_rl.storage.records import Record
 
 OUT = Path("runs/demo")
+TASK = "MountainCarContinuous-v0"
 SEEDS = 4
+SOLVED = 90
 # Label and colour (of Okabe and Ito's palette, made for all kinds of colour vision), line style.
 STRATEGIES = {
-    "discover": ("TD3 + DISCOVER", "#0072B2", "-"),
     "none": ("TD3, greedy", "#D55E00", "--"),
+    "discover": ("TD3 + discover", "#0072B2", "-."),
+    "corner": ("TD3 + corner", "#009E73", "-"),
 }
-# Chosen for this task by trying, on these seeds: with the default tau of 0.005 some seeds of both
-# strategies had not learned it by 10,000 steps. So this shows learning; it is no comparison.
+# Small networks, with the learning rates that suit them: half a minute for each strategy.
 SETTINGS = {
     "hidden": (64, 64),
-    "batch_size": 128,
+    "batch_size": 64,
     "actor_lr": 1e-3,
     "critic_lr": 1e-3,
-    "gamma": 0.98,
-    "tau": 0.02,
-    "eval.every": 500,
+    "eval.every": 2_000,
+    "eval.episodes": 3,
 }
+NOTE = "This is a demonstration and no study: four seeds of a task chosen for its need to explore."
+NEXT = f"discover train {TASK} --algorithm sac --strategy pink --steps 20000 --set hidden=64,64"
 
 
 def train() -> dict[str, list[discover_rl.Result]]:
     """The runs of each strategy. Those that are done already are only read."""
     return {
         strategy: discover_rl.train(
-            "Pendulum-v1",
+            TASK,
             algorithm="td3",
             strategy=strategy,
-            steps=8_000,
+            steps=30_000,
             seeds=SEEDS,
             out=OUT / strategy,
             **SETTINGS,
@@ -55,17 +58,16 @@ def train() -> dict[str, list[discover_rl.Result]]:
 
 
 def table(results: dict[str, list[discover_rl.Result]]) -> Table:
-    title = "Return per episode on Pendulum-v1 (solved: about −150), last evaluation"
+    title = f"Return per episode on {TASK} at the end (solved: {SOLVED})"
     shown = Table(title=title, title_justify="left")
     shown.add_column("strategy")
     for seed in range(SEEDS):
         shown.add_column(f"seed {seed}", justify="right")
-    shown.add_column("mean ± sd of last 5", justify="right")
+    shown.add_column("ever solved", justify="right")
     for strategy, runs in results.items():
-        last = [f"{run.score(last=1):.0f}" for run in runs]
-        scores = [run.score(last=5) for run in runs]
-        mean, sd = statistics.mean(scores), statistics.stdev(scores)
-        shown.add_row(STRATEGIES[strategy][0], *last, f"{mean:.0f} ± {sd:.0f}")
+        last = [str(round(run.score(last=1))) for run in runs]
+        solved = sum(max(map(np.mean, run.returns)) >= SOLVED for run in runs)
+        shown.add_row(STRATEGIES[strategy][0], *last, f"{solved} of {SEEDS}")
     return shown
 
 
@@ -79,12 +81,12 @@ def draw(results: dict[str, list[discover_rl.Result]], path: Path) -> None:
         steps, low, high = runs[0].steps, returns.min(axis=0), returns.max(axis=0)
         axes.plot(steps, returns.mean(axis=0), style, color=colour, linewidth=2, label=label)
         axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.set_title(f"Pendulum-v1, {SEEDS} seeds: mean, worst and best", fontsize=13)
+    axes.set_title(f"{TASK}, {SEEDS} seeds: mean, worst and best", fontsize=13)
     axes.set_xlabel("environment steps", fontsize=12)
     axes.set_ylabel("return per episode", fontsize=12)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=12, loc="lower right")
+    axes.legend(fontsize=12, loc="center right")
     figure.savefig(path, dpi=150)
 
 
@@ -100,7 +102,9 @@ def main() -> None:
         sys.exit(f"{error} To start the demo over: rm -r {OUT}")
     draw(results, OUT / "curves.png")
     Console().print(table(results))
+    print(NOTE)
     print(f"Learning curves: {OUT / 'curves.png'}")
+    print(f"Next, with SAC and pink noise: .venv/bin/{NEXT}")
     if again:
         print(f"The demo was done already, nothing was trained. To start over: rm -r {OUT}")
 
