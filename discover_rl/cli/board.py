@@ -18,9 +18,17 @@ from discover_rl.studies.estimate import Cost, hours, peak
 from discover_rl.studies.status import STATES, RunStatus, counts
 from discover_rl.studies.study import Study
 from discover_rl.training.engines import Outcome, places
-from discover_rl.training.events import Ended, Evaluated, Event, Noted, Started, Stepped
+from discover_rl.training.events import (
+    Compiling,
+    Ended,
+    Evaluated,
+    Event,
+    Noted,
+    Started,
+    Stepped,
+)
 from discover_rl.training.job import Job
-from discover_rl.training.observers.terminal import Pace, console, say, shown
+from discover_rl.training.observers.terminal import COMPILING, Pace, console, say, shown
 
 ROWS = 40
 """The largest number of rows in a table."""
@@ -38,6 +46,7 @@ class Lines(Board):
         self.paces: dict[Path, Pace] = {}
         self.over: dict[Path, str] = {}
         self.last: dict[Path, str] = {}
+        self.compiling: set[Path] = set()
 
     def planned(self, jobs: Sequence[Job], runs: int, over: int) -> None:
         """Print how many runs there are and how many are going to be trained."""
@@ -51,7 +60,10 @@ class Lines(Board):
             case Started(_, step):
                 self.paces[job.workdir] = Pace(step)
                 self.say(f"{title(job)}: {_start(step)}")
+            case Compiling():
+                self.compiling.add(job.workdir)
             case Stepped(step):
+                self.compiling.discard(job.workdir)
                 before, total = self.paces[job.workdir].step, job.runs[0].steps
                 self.paces[job.workdir].at(step)
                 if 10 * before // total < 10 * step // total < 10:
@@ -96,6 +108,7 @@ class Screen(Lines):
             pace, steps, lanes = self.paces[job.workdir], job.runs[0].steps, len(job.runs)
             left = duration((steps - pace.step) / pace.rate) if pace.rate else "–"
             done, rate = f"{pace.step / steps:.0%}", f"{pace.rate * lanes:,.0f}"
+            rate = COMPILING if job.workdir in self.compiling else rate
             row = (shown(self._short(job)), f"{lanes}", f"{pace.step:,}", done, rate, left)
             table.add_row(*row, self.last.get(job.workdir, "–").partition(" at ")[0])
         return Group(table, shown(self._summary(working)))

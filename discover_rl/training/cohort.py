@@ -2,8 +2,7 @@
 
     evaluate at step 0
     repeat: the agent acts and learns on, for a few steps
-            every eval.every steps: evaluate, every metrics.every steps: measure; append
-            to the records
+            every eval.every steps: evaluate, every metrics.every: measure; append to records
             about once a minute, and when asked to stop: write a checkpoint
 
 With EnvPool on a GPU machine, evaluation goes on in a process of its own. Nothing here depends on
@@ -41,6 +40,7 @@ from discover_rl.training.early_stopping import reason as reason_to_stop
 from discover_rl.training.evaluation import BackgroundEvaluator, Interrupted
 from discover_rl.training.evaluation_process import make_evaluator
 from discover_rl.training.events import (
+    Compiling,
     Evaluated,
     EvaluationTime,
     Finished,
@@ -207,6 +207,7 @@ class Cohort:
         try:
             if stopping():  # while programs are compiled nobody asks
                 raise Interrupted
+            self.observer.on_event(Compiling())
             self.agent.prepare(self.state, self.vector, self.step)
             self._began, self._evaluating = time.monotonic(), 0.0
             saved = self._began

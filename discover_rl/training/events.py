@@ -20,6 +20,11 @@ class Started:
 
 
 @dataclass(frozen=True)
+class Compiling:
+    """Programs are compiled before the next step."""
+
+
+@dataclass(frozen=True)
 class Stepped:
     """Every lane has made this many steps."""
 
@@ -81,4 +86,6 @@ class Ended:
     """Why it did not come to its end; None if it did."""
 
 
-Event = Started | Stepped | Evaluated | Measured | EvaluationTime | Noted | Finished | Ended
+Event = (
+    Started | Compiling | Stepped | Evaluated | Measured | EvaluationTime | Noted | Finished | Ended
+)

@@ -14,8 +14,10 @@ from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask to stop."""
+STOPPING = "Stopping after a checkpoint; again: at once."
+"""What is said at the first one."""
 AT_ONCE = "Stopped at once; the last checkpoint is kept."
-"""What is said of it."""
+"""What is said at the second one."""
 GRACE = 2.0
 """Seconds that a process has to end after a second signal, before it is ended."""
 
@@ -24,8 +26,9 @@ GRACE = 2.0
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """In this context, a first Ctrl-C or SIGTERM only asks to stop, a second one interrupts.
 
-    Python answers signals between two of its steps, and a program that hangs comes to none. So a
-    thread hears of signals, too, and ends the process if the second one has not.
+    Python answers signals between two of its steps, and while a program is compiled, or hangs, it
+    comes to none. So a thread hears of signals, too: it says at once that the first one was heard,
+    and ends the process if the second one has not.
 
     Yields:
         A function that says whether stopping was asked for.
@@ -51,10 +54,6 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
     watcher.start()
     try:
         yield asked.is_set
-    except KeyboardInterrupt:
-        if heard > 1:
-            print(AT_ONCE, file=sys.stderr)
-        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -62,15 +61,18 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
         theirs.close()  # which ends the thread
         watcher.join()
         ours.close()
+        if heard > 1:
+            print(AT_ONCE, file=sys.stderr)
 
 
 def _watch(signals: socket.socket, asked: threading.Event) -> None:
     """Count signals as they arrive; after the second one, end a process that does not end."""
     heard = 0
     while numbers := signals.recv(64):
-        heard += sum(number in SIGNALS for number in numbers)
-        if heard:
+        before, heard = heard, heard + sum(number in SIGNALS for number in numbers)
+        if heard and not before:
             asked.set()
+            print(STOPPING, file=sys.stderr, flush=True)
         if heard > 1:
             signals.settimeout(GRACE)
             try:

@@ -87,5 +87,6 @@ def test_ctrl_c_writes_a_checkpoint_prints_how_to_continue_and_exits_130(tmp_pat
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "To go on: discover train Pendulum-v1" in err
-    assert len(err.strip().splitlines()) == 1
+    assert err.splitlines()[0] == "Stopping after a checkpoint; again: at once."
+    assert len(err.strip().splitlines()) == 2
     assert checkpoints.find(tmp_path)

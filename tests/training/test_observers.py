@@ -13,11 +13,13 @@ from discover_rl.storage.policies import load_policy
 from discover_rl.storage.records import Record
 from discover_rl.training import observers
 from discover_rl.training.events import (
+    Compiling,
     Ended,
     Evaluated,
     EvaluationTime,
     Event,
     Finished,
+    Measured,
     Noted,
     Started,
     Stepped,
@@ -31,8 +33,10 @@ from tests.helpers.trainings import assert_same_files
 ONE, OTHER = config.resolve(config.Request("Pendulum-v1", "td3", "gaussian", 40, 2, SETTINGS))
 EVENTS: dict[str, Event] = {
     "started": Started([ONE, OTHER], 0),
+    "compiling": Compiling(),
     "stepped": Stepped(20),
     "evaluated": Evaluated(ONE, 20, [1.0, 2.0], {"q": 0.5}),
+    "measured": Measured(ONE, 20, {"kl": 0.5}, 100.0),
     "evaluation_time": EvaluationTime(20, 0.25),
     "noted": Noted(OTHER, 20, "reward is not finite"),
     "finished": Finished([ONE, OTHER]),

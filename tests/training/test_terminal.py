@@ -1,8 +1,10 @@
 """What the terminal shows of training: plain lines for logs."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from discover_rl import config
 from discover_rl.cli.train import show_results
@@ -56,3 +58,30 @@ def test_the_first_line_has_the_number_of_evaluation_episodes(capfd):
     )
     terminal.Lines(Path("out")).started([run], 0)
     assert "evaluated every 1,000 (40 episodes in each run)" in capfd.readouterr().out
+
+
+def test_the_bar_is_as_wide_as_the_terminal_and_says_when_it_compiles(swept):
+    screen, (run, *_) = terminal.Screen(Path("out")), swept
+
+    def drawn(width: int) -> list[str]:
+        console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
+        with console.capture() as captured:
+            console.print(screen.render())
+        return captured.get().splitlines()
+
+    with terminal.console.capture():
+        screen.started([run], 0)
+    screen.compiling()
+    assert "compiling … ·" in drawn(100)[0]
+    screen.stepped(10)
+    screen.evaluated(run, 10, [-5.0], {})
+    screen.measured(run, 10, {"return": -7.25, "kl": 0.1}, 50.0)
+    bar, row = drawn(150)
+    assert "compiling" not in bar
+    assert "steps/s" in bar
+    assert bar.endswith("left")
+    assert len(bar) == 150
+    screen.finished([run])
+    assert drawn(150)[0].count("━") - drawn(100)[0].count("━") == 50
+    words = " ".join(row.split())
+    assert words == f"{run.name} last return -5.0 at 10 in training -7.2"

@@ -38,7 +38,7 @@ from discover_rl.core.prng import Stream, streams
 from discover_rl.core.pytrees import assign, lane_of, stack
 from discover_rl.core.types import Array, CriticHead, Net, Nudge, PolicyHead, Rollout
 from discover_rl.envs.vector import VectorEnv
-from discover_rl.system.compilation import with_precision
+from discover_rl.system.compilation import compile_all, with_precision
 
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
@@ -101,7 +101,12 @@ class OnPolicyAgent:
         return jax.tree.map(np.array, state)
 
     def prepare(self, state: State, vector: VectorEnv, step: int) -> None:
-        """Nothing: the one program that takes long is compiled when a rollout is full."""
+        """Compile what learns from a rollout; not where that holds memories, whose number is known
+        once it is full."""
+        if not jax.tree.leaves(state.rollout.memory):
+            mine = lane_of(state, 0)
+            given = mine.learner, mine.belief, mine.rollout, mine.seed, np.int32(step)
+            compile_all([self._learn.lower(*given)])
 
     def enter(self, state: State, obs: np.ndarray, fresh: np.ndarray, step: int) -> State:
         """Start episodes at `obs`, (environments, observation), in the environments `fresh`."""

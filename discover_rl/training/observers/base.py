@@ -10,6 +10,7 @@ import numpy as np
 
 from discover_rl.config import Run
 from discover_rl.training.events import (
+    Compiling,
     Ended,
     Evaluated,
     EvaluationTime,
@@ -37,6 +38,8 @@ class Observer:
         match event:
             case Started(runs, step):
                 self.started(runs, step)
+            case Compiling():
+                self.compiling()
             case Stepped(step):
                 self.stepped(step)
             case Evaluated(run, step, returns, report):
@@ -55,6 +58,9 @@ class Observer:
 
     def started(self, runs: Sequence[Run], step: int) -> None:
         """These runs start, or go on, at this step; where they differ, at this step or later."""
+
+    def compiling(self) -> None:
+        """Programs are compiled before the next step; that may take a while."""
 
     def stepped(self, step: int) -> None:
         """Every lane has made this many steps."""

@@ -32,6 +32,8 @@ REFRESH_SECONDS = 0.2
 """The shortest time between two updates of the bar."""
 RATE_SECONDS = 20.0
 """The time over which the rate of steps is measured."""
+COMPILING = "compiling …"
+"""What is shown in place of a rate while programs are compiled."""
 
 
 def say(text: str) -> None:
@@ -131,21 +133,23 @@ class Lines(Observer):
 
 
 class Screen(Lines):
-    """Shows a progress bar – steps, steps/s, time left – and the last return of every run."""
+    """Shows a progress bar – steps, steps/s, time left – and the last returns of every run."""
 
     def __init__(self, out: Path):
         """Show the runs in this folder."""
         super().__init__(out)
         self.progress = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=12),
+            BarColumn(bar_width=None),
             MofNCompleteColumn(),
-            TextColumn("steps · {task.fields[rate]} steps/s ·"),
+            TextColumn("steps · {task.fields[rate]} ·"),
             TimeRemainingColumn(),
             TextColumn("left"),
+            expand=True,
         )
         self.task: TaskID | None = None
         self.last: dict[str, str] = {}
+        self.training: dict[str, str] = {}
         self._pace, self._shown = Pace(0), 0.0
 
     def started(self, runs: Sequence[Run], step: int) -> None:
@@ -155,9 +159,17 @@ class Screen(Lines):
         if self.task is not None:
             self.progress.remove_task(self.task)
         name = f"{first.algorithm} + {first.strategy}"
-        self.task = self.progress.add_task(name, total=first.steps, completed=step, rate="–")
+        self.task = self.progress.add_task(
+            name, total=first.steps, completed=step, rate="– steps/s"
+        )
         self.last = {run.name: "–" for run in runs}
+        self.training = {}
         self._pace = Pace(step)
+
+    def compiling(self) -> None:
+        """Say so in place of the rate."""
+        if self.task is not None:
+            self.progress.update(self.task, rate=COMPILING)
 
     def stepped(self, step: int) -> None:
         """Move the bar on."""
@@ -168,11 +180,16 @@ class Screen(Lines):
         self._pace.at(step)
         rate = self._pace.rate
         label = f"{rate:,.0f} × {len(self.last)}" if len(self.last) > 1 else f"{rate:,.0f}"
-        self.progress.update(self.task, completed=step, rate=label)
+        self.progress.update(self.task, completed=step, rate=f"{label} steps/s")
 
     def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
         """Show the mean return of an evaluation."""
         self.last[run.name] = f"{sum(returns) / len(returns):.1f} at {step:,}"
+
+    def measured(self, run: Run, step: int, metrics: Report, steps_per_second: float) -> None:
+        """Show the mean return of training episodes, if some have ended."""
+        if (found := metrics.get("return")) is not None:
+            self.training[run.name] = f"in training {found:.1f}"
 
     def finished(self, runs: Sequence[Run]) -> None:
         """Fill the bar."""
@@ -184,7 +201,7 @@ class Screen(Lines):
         """The bar and a table of the last returns."""
         table = Table.grid(padding=(0, 2))
         for name, text in self.last.items():
-            table.add_row(shown(f"  {name}"), f"last return {text}")
+            table.add_row(shown(f"  {name}"), f"last return {text}", self.training.get(name, ""))
         return Group(self.progress, table)
 
 
