@@ -101,8 +101,7 @@ class OnPolicyAgent:
         return jax.tree.map(np.array, state)
 
     def prepare(self, state: State, vector: VectorEnv, step: int) -> None:
-        """Compile what learns from a rollout; not where that holds memories, whose number is known
-        once it is full."""
+        """Compile what learns, unless rollouts hold memories: their number is not known yet."""
         if not jax.tree.leaves(state.rollout.memory):
             mine = lane_of(state, 0)
             given = mine.learner, mine.belief, mine.rollout, mine.seed, np.int32(step)
@@ -336,8 +335,7 @@ class OnPolicyAgent:
         return self.algorithm.measure(before, after, belief, rollout, *self._when(seed, step))
 
     def _when(self, seed: Array, step: Array) -> tuple[Any, Array]:
-        """The key of a rollout that is full at this step, and the run's progress before it: the
-        first rollout is learned from at full learning rates."""
+        """The key of a rollout that is full at this step; the run's progress when it began."""
         progress = (step - self.horizon * self.environments) / self.steps
         return streams(seed, step)[Stream.LEARN], progress
 
