@@ -77,8 +77,10 @@ def evaluate(
         table.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
     for folder in folders:
         policy = load_policy(folder, best)
-        own = str(policy.about["task"])
+        own = policy.about.get("task", "")
         played = task or own
+        if not played:
+            raise UserError(f"{folder} does not say what it was trained on; name it by --task.")
         settings = own_settings(policy, played)
         if is_own(policy, played) and not is_registered(played):
             raise UserError(
@@ -96,7 +98,7 @@ def evaluate(
         table.add_row(
             shown(str(folder.relative_to(path) if folder != path else folder)),
             shown(own),
-            f"{policy.about['step']:,}",
+            f"{policy.about.get('step', 0):,}",
             f"{scores.returns.mean():.1f}",
             f"{scores.returns.std():.1f}",
             f"{scores.lengths.mean():.0f}",

@@ -21,7 +21,10 @@ def export(
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV, the only format.")] = True,
 ) -> None:
-    """Write all evaluations of a study as one tidy table, with a row for each."""
+    """Write all evaluations of a study as one tidy table, with a row for each.
+
+    Runs whose records are damaged are named and left out.
+    """
     del csv
     from discover_rl.studies import export as tables
     from discover_rl.studies import load
@@ -30,5 +33,7 @@ def export(
     declared = load(study)
     folder = out or declared.out
     path = to or folder / f"{declared.name}.csv"
-    rows = tables.write(declared, folder, path)
-    say(f"{rows:,} evaluations in {path}")
+    written = tables.write(declared, folder, path)
+    for run in written.left_out:
+        say(f"Left out: {run.name}: {run.reason}")
+    say(f"{written.rows:,} evaluations in {path}")

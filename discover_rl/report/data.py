@@ -21,7 +21,7 @@ from discover_rl.report import bands, formatting, statistics
 from discover_rl.report.bands import POINTS, WINDOW, Curve, window_of
 from discover_rl.report.resampling import Resampling
 from discover_rl.storage import scores
-from discover_rl.storage.records import Record, Summary
+from discover_rl.storage.records import Contents
 from discover_rl.studies import status
 from discover_rl.studies.status import RunStatus
 from discover_rl.studies.study import Cell, Study
@@ -222,14 +222,7 @@ def load(study: Study, out: Path, until: int | None = None) -> Data:
         out: The study's folder. Records may be missing, and so may the folder.
         until: Look at runs up to this step, as if they ended there.
     """
-    records: list[Record] = []
-
-    def read(path: Path) -> Summary:
-        records.append(Record(path))
-        return records[-1].summary
-
-    statuses = status.statuses(study, out, read)
-    runs = zip(records, statuses, strict=True)
+    runs = status.survey(study, out)
     found = [_results(cell, runs, until) for cell in study.cells]
     if until is None:
         return Data(study, found)
@@ -240,21 +233,22 @@ def load(study: Study, out: Path, until: int | None = None) -> Data:
     return Data(replace(study, steps=until, cells=cells), found)
 
 
-def _results(cell: Cell, records: Iterator[tuple[Record, RunStatus]], until: int | None) -> Results:
-    """The results of a cell; `records` goes on to those of its runs."""
+def _results(
+    cell: Cell, survey: Iterator[tuple[RunStatus, Contents]], until: int | None
+) -> Results:
+    """The results of a cell; `survey` goes on to those of its runs."""
     full_steps = 0 if until is None else cell.steps
     cell = cell if until is None else replace(cell, steps=min(cell.steps, until))
     runs, means, episodes = [], [], set()
     for seed, name in zip(cell.seeds, cell.names, strict=True):
-        record, run_status = next(records)
-        foreign = run_status.reason.startswith(status.FOREIGN)
-        evaluations = [] if foreign else record.evaluations
+        run_status, record = next(survey)
+        evaluations = record.evaluations
         reached = max((line["step"] for line in evaluations), default=0) >= cell.steps
         evaluations = [line for line in evaluations if line["step"] <= cell.steps]
         means.append({line["step"]: _mean(line["returns"]) for line in evaluations})
         episodes |= {len(line["returns"]) for line in evaluations}
         state = "done" if reached else run_status.state
-        failure = record.summary.reason or (run_status.reason if state == "failed" else "")
+        failure = record.reason or (run_status.reason if state == "failed" else "")
         reason = "" if reached else failure
         # The last evaluation may be past the last checkpoint.
         step = min(max(run_status.step, *means[-1], 0), cell.steps)

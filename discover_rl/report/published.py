@@ -195,7 +195,8 @@ def _read_run(file: Path) -> np.ndarray | None:
     The authors' arrays are text, and begin with a computer's name.
     """
     try:
-        raw = np.load(file, allow_pickle=False).ravel()
+        # Mapped, so that nothing is allocated by the numbers of a file that has no such content.
+        raw = np.load(file, mmap_mode="r", allow_pickle=False).ravel()
         if raw.dtype.kind == "U":
             raw = [text for text in raw if not text.startswith(("HOST", "GPU"))]
         row = np.asarray(raw, float)
@@ -212,7 +213,7 @@ def _read_table(file: Path) -> list[tuple[Key, np.ndarray]]:
             returns = np.asarray(arrays["returns"], float)
             columns = [arrays[name].astype(str).tolist() for name in names]
             rows = list(zip(*columns, returns, strict=True))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, MemoryError) as error:
         raise UserError(
             f"{file} is no table of curves ({error}); it needs plain arrays of numbers and text: "
             f"returns, {', '.join(names)}."

@@ -11,23 +11,23 @@
       replay/<run>/              the replay buffers' contents, in segments             (checkpoints)
       .lock                      one process at a time works in a folder                     (files)
 
-`results` is what a run came to, read from its record. Nothing here is a pickle.
+`results` is what a run came to, read from its record. `schemas` has the shapes of what is read, and
+the reader that checks them. Nothing here is a pickle.
 """
 
 from discover_rl.storage.critics import Critic
 from discover_rl.storage.policies import Policy, find_policies, load_policy
-from discover_rl.storage.records import Record, Summary, record_path, summary
+from discover_rl.storage.records import Contents, Record, record_path
 from discover_rl.storage.results import Result, load_run
 
 __all__ = [
+    "Contents",
     "Critic",
     "Policy",
     "Record",
     "Result",
-    "Summary",
     "find_policies",
     "load_policy",
     "load_run",
     "record_path",
-    "summary",
 ]

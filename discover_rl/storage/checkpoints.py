@@ -14,7 +14,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import jax
 import numpy as np
@@ -24,7 +24,8 @@ from discover_rl.config import Run
 from discover_rl.core.pytrees import stack
 from discover_rl.core.types import UserError
 from discover_rl.envs.vector import EndedEpisodes, Episode
-from discover_rl.storage import files, replay_segments
+from discover_rl.storage import files, replay_segments, schemas
+from discover_rl.storage.schemas import Count, Format
 from discover_rl.system import provenance
 
 FORMAT = 3
@@ -32,6 +33,36 @@ FORMAT = 3
 MANIFEST = "cohort.json"
 ACTIONS = "episode.actions"
 """The array of the running episodes' actions, one after the other."""
+
+
+class EpisodeShape(TypedDict):
+    """A running episode, whose actions are in the lane's file."""
+
+    number: Count
+    steps: Count
+    digest: int
+    before: tuple[Count, float, Count]  # EndedEpisodes, of this environment
+
+
+class LaneShape(TypedDict):
+    """A lane's entry in a manifest. Only one that lived has all of it."""
+
+    name: schemas.Below
+    run: schemas.RunShape
+    alive: bool
+    file: schemas.Below | None
+    replay: list[replay_segments.Segment]
+    step: NotRequired[Count]
+    checksum: NotRequired[files.Checksum]
+    episodes: NotRequired[list[EpisodeShape]]
+
+
+class Manifest(TypedDict):
+    """What a manifest has after its first line."""
+
+    step: Count
+    code: dict[str, str]
+    lanes: list[LaneShape]
 
 
 class LaneState(NamedTuple):
@@ -48,23 +79,20 @@ def find(workdir: Path) -> Path | None:
     return None if newest is None else workdir / f"checkpoint-{newest}"
 
 
-def manifest(path: Path) -> dict[str, Any]:
+def manifest(path: Path) -> Manifest:
     """The manifest of a checkpoint; a UserError if it is damaged or of another format."""
-    try:
-        raw = (path / MANIFEST).read_bytes()
-        first, _, body = raw.partition(b"\n")
-        # Manifests of formats before 3 are one JSON text of many lines.
-        found = json.loads(raw if first == b"{" else first).get("format")
-    except (OSError, ValueError, AttributeError) as error:
-        raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
+    raw = schemas.content(path / MANIFEST)
+    first, _, body = raw.partition(b"\n")
+    # Manifests of formats before 3 are one JSON text of many lines.
+    found = schemas.decode(raw if first == b"{" else first, Format, str(path))["format"]
     if found != FORMAT:
         raise UserError(
             f"{path} has format {found}, and this version goes on from {FORMAT}; finish these runs "
             f"with the version that began them, or remove {path} to start them over."
         )
-    content = json.loads(body) if _with_checksum(body) == raw else {}
-    if content.get("step") != _step(path):
-        raise UserError(f"{path} is damaged (its {MANIFEST}); move it away to start over.")
+    content = schemas.decode(body, Manifest, str(path)) if _with_checksum(body) == raw else None
+    if content is None or content["step"] != _step(path):
+        raise schemas.malformed(path, f"its {MANIFEST}")
     return content
 
 
@@ -247,6 +275,8 @@ def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> LaneState:
     structure = jax.tree.structure(_without_bulk(like))
     slim = jax.tree.unflatten(structure, [arrays[name] for name in expected])
     ends = np.cumsum([it["steps"] for it in entry["episodes"]])
+    if ends[-1:] != [len(actions)]:
+        raise schemas.malformed(path, f"the running episodes of {entry['name']}")
     episodes = [
         Episode(it["number"], taken, it["digest"], EndedEpisodes(*it["before"]))
         for it, taken in zip(entry["episodes"], np.split(actions, ends[:-1]), strict=True)

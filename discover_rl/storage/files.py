@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from discover_rl.core.types import UserError
 
@@ -20,7 +19,14 @@ class FolderInUse(UserError):
     """Another process is working in a folder."""
 
 
-def write(path: Path, content: bytes) -> dict[str, int]:
+class Checksum(TypedDict):
+    """What a file that was written can be checked by."""
+
+    bytes: int
+    crc32: int
+
+
+def write(path: Path, content: bytes) -> Checksum:
     """Write a file so that it is whole or not there; return its size and checksum."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".tmp")
@@ -37,7 +43,7 @@ def write(path: Path, content: bytes) -> dict[str, int]:
     return {"bytes": len(content), "crc32": zlib.crc32(content)}
 
 
-def read(path: Path, checksum: Mapping[str, int]) -> bytes:
+def read(path: Path, checksum: Checksum) -> bytes:
     """A file's content; a UserError if it is not what `write` returned this checksum for."""
     try:
         content = path.read_bytes()
@@ -46,18 +52,6 @@ def read(path: Path, checksum: Mapping[str, int]) -> bytes:
     if len(content) != checksum["bytes"] or zlib.crc32(content) != checksum["crc32"]:
         raise UserError(f"{path} is damaged; restore it, or move {path.parent} away to start over.")
     return content
-
-
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    """A file's lines of JSON, without a torn last one; none if there is no file."""
-    raw = path.read_bytes() if path.exists() else b""
-    try:
-        found = [json.loads(line) for line in raw[: raw.rfind(b"\n") + 1].splitlines()]
-        if not all(isinstance(line, dict) for line in found):
-            raise ValueError("a line is no object")
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
-    return found
 
 
 def sync(folder: Path) -> None:

@@ -7,17 +7,22 @@ so loading a stranger's policy runs none of their code, and no JAX, so it loads 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from discover_rl.core import networks
 from discover_rl.core.types import Net, PolicyHead, Spec, UserError
 from discover_rl.envs.observations import flatten
+from discover_rl.storage import schemas
+from discover_rl.storage.schemas import Count, Format, Name, Positive, Seed, Value
 
 ARRAYS, DESCRIPTION = "policy.safetensors", "policy.json"
 """The files of a policy, in its folder."""
@@ -25,6 +30,35 @@ BEST_ARRAYS, BEST_DESCRIPTION = "policy-best.safetensors", "policy-best.json"
 """The files of the policy that was best in an evaluation of its run, beside those of the last."""
 FORMAT = 1
 """The version of what is written here; others are refused."""
+
+
+Shape = Annotated[list[Positive], Meta(max_length=8)]
+Bounds = Annotated[list[float], Meta(min_length=1)]
+
+
+class Description(Format):
+    """What `policy.json` has."""
+
+    observation_shape: Shape
+    action_shape: Shape
+    low: Bounds
+    high: Bounds
+    activation: Literal["relu", "tanh"]
+    squash: bool
+    about: dict[str, Any]  # About, and whatever else
+
+
+class About(TypedDict, total=False):
+    """Where a policy comes from, as far as that is known."""
+
+    task: Name
+    algorithm: Name
+    strategy: Name
+    steps: Positive
+    seed: Seed
+    settings: dict[str, Value]
+    step: Count
+    backend: Name
 
 
 class Policy:
@@ -124,25 +158,64 @@ def load_policy(path: str | Path, best: bool = False) -> Policy:
             "the run is from a version that kept none."
         )
     try:
-        description = json.loads((folder / names[0]).read_text())
-        arrays = load_file(folder / names[1])
-        if description["format"] != FORMAT:
-            raise UserError(
-                f"{folder} holds a policy of format {description['format']}, and this is {FORMAT}."
+        raw = schemas.content(folder / names[0])
+        there = schemas.decoder(Format).decode(raw)["format"]
+        if there != FORMAT:
+            raise UserError(f"{folder} holds a policy of format {there}, and this is {FORMAT}.")
+        description = schemas.decoder(Description).decode(raw)
+        msgspec.convert(description["about"], About)
+        spec = _spec(description)
+        net = _net(load_file(folder / names[1]), spec)
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
+        why = schemas.reason(error)
+        raise UserError(f"The policy in {folder} cannot be read: {why}.") from error
+    head = PolicyHead(description["activation"], description["squash"])
+    return Policy(net, spec, head, description["about"])
+
+
+def _spec(description: Description) -> Spec:
+    """The spaces that a description names; a ValueError if they cannot be."""
+    low, high = description["low"], description["high"]
+    if not len(low) == len(high) == math.prod(description["action_shape"]):
+        raise ValueError("its bounds are not those of its actions")
+    if any(a > b for a, b in zip(low, high, strict=True)):
+        raise ValueError("a lower bound is above the upper one")
+    shapes = tuple(description["observation_shape"]), tuple(description["action_shape"])
+    return Spec(*shapes, tuple(low), tuple(high))
+
+
+def _net(arrays: Mapping[str, np.ndarray], spec: Spec) -> dict[str, dict[str, np.ndarray]]:
+    """The network of these arrays; a ValueError if they are not one for these spaces.
+
+    What is not named here would be ignored, so it is refused: it is no policy of this version's.
+    """
+    inputs, left = math.prod(spec.observation_shape), dict(arrays)
+    depth = sum(name.startswith("layer") and name.endswith(".weight") for name in arrays)
+    net: dict[str, dict[str, np.ndarray]] = {}
+
+    def take(layer: str, **sizes: tuple[int | None, ...]) -> None:
+        for part, size in sizes.items():
+            array = left.pop(f"{layer}.{part}", None)
+            if array is None:
+                raise ValueError(f"{layer}.{part} is missing")
+            alike = len(array.shape) == len(size) and all(
+                b in (None, a) for a, b in zip(array.shape, size, strict=True)
             )
-        spec = Spec(
-            tuple(description["observation_shape"]),
-            tuple(description["action_shape"]),
-            tuple(description["low"]),
-            tuple(description["high"]),
-        )
-        head = PolicyHead(**{name: description[name] for name in PolicyHead._fields})
-        net: dict[str, dict[str, np.ndarray]] = {}
-        for name, array in arrays.items():
-            layer, part = name.split(".")
+            if array.dtype != np.float32 or not alike:
+                raise ValueError(f"{layer}.{part} does not fit its spaces or the layer before it")
+            if not np.isfinite(array).all() or (part == "deviation" and not (array > 0).all()):
+                raise ValueError(f"{layer}.{part} has numbers that are not finite, or no deviation")
             net.setdefault(layer, {})[part] = array
-        policy = Policy(net, spec, head, description["about"])
-        policy.predict(np.zeros(spec.observation_shape, np.float32))  # does it fit together?
-        return policy
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise UserError(f"The policy in {folder} cannot be read: {error}.") from error
+
+    if "input.mean" in arrays:
+        take("input", mean=(inputs,), deviation=(inputs,))
+    for layer in (*(f"layer{i}" for i in range(depth)), "head"):
+        last = layer == "head"
+        take(layer, weight=(inputs, spec.action_size if last else None))
+        inputs = net[layer]["weight"].shape[1]
+        take(layer, bias=(inputs,))
+        if f"{layer}.gain" in arrays and not last:
+            take(layer, gain=(inputs,), offset=(inputs,))
+    if left:
+        raise ValueError(f"it has arrays that no policy has, {min(left)}")
+    return net

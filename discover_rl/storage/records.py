@@ -4,18 +4,25 @@ Line 1 is the run with all its settings and the versions of the code; then comes
 evaluation ("returns"), event ("event") or measurement of training ("metrics"). A record is only
 ever appended to, and synced; a torn last line is dropped when it is read. Whether a run is done is
 read from its record: there is no flag that could be wrong.
+
+All records are read by `read_record`, so that all commands agree on which are whole: every line has
+its shape, steps never go back, and evaluations are at the steps where they are due, each once, with
+all their episodes. A record that is not whole counts for nothing.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from discover_rl.core.types import UserError
-from discover_rl.storage import files
+from discover_rl.storage import files, schemas
+from discover_rl.storage.schemas import Count, Name, RunShape, Text
 
 REPLAY_FILE = "replay.safetensors"
 """In a run's folder, with compute.keep_replay: a `ReplayExport`."""
@@ -23,18 +30,61 @@ FATAL = ("diverged", "crashed")
 """Events of failures, which end a run; nothing follows them in a record."""
 STOPPED = "stopped"
 """The event that ends a run early because that was asked for; nothing follows it either."""
-SOURCES = ("task_source", "strategy_source", "algorithm_source")
-"""Hashes of the code of what is the user's own."""
+
+Numbers = dict[Name, int | float | None]
+_Dotted = TypedDict("_Dotted", {"score.last": Count}, total=False)
 
 
-class Summary(NamedTuple):
-    """A record's first and last line, which say how far a run is."""
+class Sources(TypedDict, total=False):
+    """Hashes of the user's own code that a run is made of, where there is such."""
 
-    header: dict[str, Any] | None = None
-    last: dict[str, Any] = {}  # noqa: RUF012
+    task_source: Text
+    strategy_source: Text
+    algorithm_source: Text
+
+
+class Header(_Dotted, Sources):
+    """Line 1 of a record."""
+
+    run: RunShape
+    code: NotRequired[dict[Name, Text]]
+    commit: NotRequired[Text | None]
+    device: NotRequired[Text | None]
+    backend: NotRequired[Name]
+
+
+class Line(Sources):
+    """Another line of a record: an evaluation (returns, lengths), an event or a measurement."""
+
+    step: Count
+    returns: NotRequired[Annotated[list[float], Meta(min_length=1)]]
+    lengths: NotRequired[list[Count]]
+    report: NotRequired[Numbers]
+    metrics: NotRequired[Numbers]
+    event: NotRequired[Name]
+    quantity: NotRequired[Text]
+    reason: NotRequired[Text]
+
+
+class Contents(NamedTuple):
+    """What a record says; nothing, if there is none or if it is not whole."""
+
+    header: Any = None  # a Header; None if nothing is recorded yet
+    lines: Sequence[Mapping[str, Any]] = ()  # Line, all but the header
+    damage: str = ""  # where and why it is not whole, in words; '' if it is
 
     @property
-    def failure(self) -> dict[str, Any] | None:
+    def last(self) -> Mapping[str, Any]:
+        """The last line; an empty one if there is none."""
+        return self.lines[-1] if self.lines else {}
+
+    @property
+    def evaluations(self) -> list[Mapping[str, Any]]:
+        """The lines of evaluations, in order."""
+        return [line for line in self.lines if "returns" in line]
+
+    @property
+    def failure(self) -> Mapping[str, Any] | None:
         """The event by which the run failed, if it did."""
         return self.last if self.last.get("event") in FATAL else None
 
@@ -45,23 +95,23 @@ class Summary(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why the run failed or ended early, in words; '' if it did neither."""
+        """Why the run failed or ended early, or its record's damage, in words; else ''."""
         if self.failure is None and not self.stopped:
-            return ""
-        what = self.last.get("reason") or f"{self.last['quantity']} is not finite"
+            return self.damage
+        what = self.last.get("reason") or f"{self.last.get('quantity', 'a number')} is not finite"
         return f"{what} (step {self.last['step']:,})"
 
     @property
     def done(self) -> bool:
         """Whether the run was evaluated at its last step, or ended early on request."""
-        if self.header is None or self.stopped:
-            return self.header is not None
+        if self.stopped:
+            return True
         return "returns" in self.last and self.last["step"] == self.header["run"]["steps"]
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to do: the run is done, or it failed."""
-        return self.done or self.failure is not None
+        """Whether nothing can be trained: the run is done, it failed, or its record is damaged."""
+        return self.done or self.failure is not None or bool(self.damage)
 
 
 def sources_in(*lines: Mapping[str, Any]) -> dict[str, str]:
@@ -70,7 +120,7 @@ def sources_in(*lines: Mapping[str, Any]) -> dict[str, str]:
     >>> sources_in({"run": {}, "task_source": "12"}, {"step": 5, "task_source": "34"})
     {'task_source': '34'}
     """
-    return {name: line[name] for line in lines for name in SOURCES if name in line}
+    return {name: line[name] for line in lines for name in Sources.__annotations__ if name in line}
 
 
 def record_path(out: Path, name: str) -> Path:
@@ -78,36 +128,68 @@ def record_path(out: Path, name: str) -> Path:
     return out / name / "record.jsonl"
 
 
-def summary(path: Path) -> Summary:
-    """Read the first and last line of a record, and nothing else of it."""
+def read_record(path: Path) -> Contents:
+    """Read a record and check all of it; a torn last line is left out."""
     try:
-        with path.open("rb") as file:
-            first = file.readline()
-            end, tail = file.seek(0, os.SEEK_END), b""
-            while tail.rstrip(b"\n").count(b"\n") < 2 and len(tail) < end:
-                file.seek(max(0, end - 4 * max(len(tail), 1024)))
-                tail = file.read(end - file.tell())
-        whole = tail[: tail.rfind(b"\n") + 1].splitlines()
-        if not whole:
-            return Summary()
-        header, last = json.loads(first), json.loads(whole[-1])
-        if not isinstance(last, dict) or not isinstance(header, dict) or "run" not in header:
-            raise ValueError("line 1 is not that of a run")
-        return Summary(header, last)
+        raw = schemas.content(path)
+        header, _, rest = raw[: raw.rfind(b"\n") + 1].partition(b"\n")
+        if not header and not rest:
+            return Contents()
+        found = Contents(
+            schemas.decode(header, Header, f"{path}, line 1,"),
+            schemas.decode_lines(rest, Line, path, first=2),
+        )
+        _check(path, found)
     except FileNotFoundError:
-        return Summary()
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); move it away to start over.") from error
+        return Contents()
+    except schemas.Malformed as error:
+        return Contents(damage=str(error))
+    return found
+
+
+def _check(path: Path, record: Contents) -> None:
+    """Raise Malformed if the lines of a record, each as it should be, are not together."""
+    run = record.header["run"]
+    known = schemas.check(run["settings"], schemas.KnownSettings, f"{path}, line 1,")
+    every, steps = known.get("eval.every"), run["steps"]
+    episodes, latest, due, over = known.get("eval.episodes"), 0, 0, False
+    for number, line in enumerate(record.lines, 2):
+        step, why = line["step"], ""
+        if over:
+            why = "something follows the run's end"
+        elif not latest <= step <= steps:
+            why = f"step {step:,} comes after step {latest:,}, in a run of {steps:,} steps"
+        elif "returns" in line:
+            count = len(line["returns"])
+            if step != due if every else step < due:
+                why = f"an evaluation at step {step:,}, where the next is due at step {due:,}"
+            elif count != len(line.get("lengths", ())) or count != (episodes or count):
+                why = "an evaluation in which episodes are missing or too many"
+            due = min(step + every, steps) if every else step + 1
+            over = step == steps
+        elif "event" in line:
+            over = line["event"] in (*FATAL, STOPPED)
+        elif "metrics" not in line:
+            why = "neither an evaluation nor an event nor a measurement"
+        if why:
+            raise schemas.malformed(f"{path}, line {number},", why)
+        latest = step
 
 
 class Record:
-    """One run's record."""
+    """One run's record, to go on with. A damaged one is refused by a UserError."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.lines = files.json_lines(path)
-        if self.lines and "run" not in self.lines[0]:
-            raise UserError(f"{path} is damaged (no run in line 1); move it away to start over.")
+        found = read_record(path)
+        if found.damage:
+            raise UserError(found.damage)
+        self.lines = [found.header, *found.lines] if found.header else []
+
+    @property
+    def contents(self) -> Contents:
+        """What it says."""
+        return Contents(self.lines[0], self.lines[1:]) if self.lines else Contents()
 
     @property
     def header(self) -> dict[str, Any] | None:
@@ -115,34 +197,29 @@ class Record:
         return self.lines[0] if self.lines else None
 
     @property
-    def evaluations(self) -> list[dict[str, Any]]:
+    def evaluations(self) -> list[Mapping[str, Any]]:
         """The lines of evaluations, in order."""
-        return [line for line in self.lines[1:] if "returns" in line]
+        return self.contents.evaluations
 
     @property
-    def summary(self) -> Summary:
-        """How far the run is."""
-        return Summary(*([self.lines[0], self.lines[-1]] if self.lines else []))
-
-    @property
-    def failure(self) -> dict[str, Any] | None:
+    def failure(self) -> Mapping[str, Any] | None:
         """The event by which the run failed, if it did."""
-        return self.summary.failure
+        return self.contents.failure
 
     @property
     def stopped(self) -> bool:
         """Whether the run ended early because that was asked for."""
-        return self.summary.stopped
+        return self.contents.stopped
 
     @property
     def done(self) -> bool:
         """Whether the run was evaluated at its last step, or ended early on request."""
-        return self.summary.done
+        return self.contents.done
 
     @property
     def over(self) -> bool:
         """Whether nothing is left to do."""
-        return self.summary.over
+        return self.contents.over
 
     @property
     def task_source(self) -> str:
@@ -160,6 +237,7 @@ class Record:
 
     def begin(self, header: Mapping[str, Any]) -> None:
         """Start over with this header."""
+        assert header.keys() <= Header.__annotations__.keys(), "Header says what it may have"
         self.lines = [dict(header)]
         self.cut(-1)
 
@@ -170,6 +248,7 @@ class Record:
             line: its content.
             sync: whether to make sure that it is on disk, with all lines before it.
         """
+        assert line.keys() <= Line.__annotations__.keys(), "Line says what it may have"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
             file.write(_encoded(line))

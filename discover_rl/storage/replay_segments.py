@@ -10,19 +10,33 @@ import functools
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
+from msgspec import Meta
 
 from discover_rl.core.replay_buffer import Replay
-from discover_rl.core.types import UserError
-from discover_rl.storage import files
+from discover_rl.storage import files, schemas
+from discover_rl.storage.schemas import Count
 
 TRANSITION_FIELDS = ("bare", "executed", "reward", "terminated", "row")
 """Arrays of a replay buffer with one entry per transition; "rows" has one per observation."""
+
+
+Span = Annotated[list[Count], Meta(min_length=2, max_length=2)]
+"""How many transitions, and how many rows."""
+_From = TypedDict("_From", {"from": Span})
+
+
+class Segment(_From):
+    """A segment in a manifest: how much there was before it, and with it."""
+
+    file: schemas.Below
+    checksum: files.Checksum
+    to: Span
 
 
 def counters(replay: Replay) -> dict[str, Any]:
@@ -78,10 +92,7 @@ def check(path: Path, entry: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     whole = segments[-1]["to"] == end if segments else end[0] == 0
     reach = not segments or segments[0]["from"][0] <= now["oldest"]
     if not (follow and whole and reach):
-        raise UserError(
-            f"{path} is damaged: a part of the replay of {entry['name']} is missing; move it away "
-            "to start over."
-        )
+        raise schemas.malformed(path, f"a part of the replay of {entry['name']} is missing")
 
 
 def load(out: Path, entry: Mapping[str, Any], like: Replay) -> dict[str, np.ndarray]:
@@ -91,6 +102,9 @@ def load(out: Path, entry: Mapping[str, Any], like: Replay) -> dict[str, np.ndar
     for segment in entry["replay"]:
         part = safetensors.numpy.load(files.read(out / segment["file"], segment["checksum"]))
         for name, ring in bulk.items():
-            which = int(name == "rows")
-            ring[np.arange(segment["from"][which], segment["to"][which]) % len(ring)] = part[name]
+            start, stop = (segment[end][int(name == "rows")] for end in ("from", "to"))
+            new, shape = part.get(name), (stop - start, *ring.shape[1:])
+            if new is None or (new.shape, new.dtype) != (shape, ring.dtype):
+                raise schemas.malformed(out / segment["file"], f"its {name}")
+            ring[np.arange(start, stop) % len(ring)] = new
     return bulk

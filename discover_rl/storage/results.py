@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +27,7 @@ class Result:
     """When it was evaluated."""
     returns: list[list[float]]
     """What it scored then, episode by episode."""
-    failure: dict[str, Any] | None = None
+    failure: Mapping[str, Any] | None = None
     """What ended it early, if anything did."""
     reason: str = ""
     """That, in words."""
@@ -105,6 +106,6 @@ def read(record: Record, last: int | None = None) -> Result:
         steps=[line["step"] for line in record.evaluations],
         returns=[line["returns"] for line in record.evaluations],
         failure=record.failure,
-        reason=record.summary.reason,
+        reason=record.contents.reason,
         score_last=record.header.get("score.last", 0) if last is None else last,
     )

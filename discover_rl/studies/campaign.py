@@ -11,7 +11,7 @@ from discover_rl.envs.spaces import spaces
 from discover_rl.envs.tasks import Unmakeable
 from discover_rl.storage import checkpoints, files
 from discover_rl.storage.files import FolderInUse
-from discover_rl.storage.records import record_path, sources_in, summary
+from discover_rl.storage.records import read_record, record_path, sources_in
 from discover_rl.studies import plan, status
 from discover_rl.studies.study import Cell, Study
 from discover_rl.training import job as jobs
@@ -77,7 +77,7 @@ def prepare(
             raise UserError(f"{cell.where}, task: {error}") from error
     over = set()
     for run in study.runs:
-        found = summary(record_path(out, run.name))
+        found = read_record(record_path(out, run.name))
         header = found.header
         over |= {run.name} if found.over else set()
         if unlike := header and jobs.difference(header["run"], run.to_json()):
@@ -131,11 +131,11 @@ def carry_out(
     Returns:
         Whether every run is done or has failed, so that nothing is left to train.
     """
-    unfinished = [len(plan.missing(job)) for job in cohorts]
-    mine = [job for job, lanes in zip(cohorts, unfinished, strict=True) if lanes]
+    mine = plan.left(cohorts)
+    unfinished = sum(len(plan.missing(job)) for job in mine)
     mine.sort(key=lambda job: checkpoints.find(job.workdir) is None)  # those that began come first
     runs = sum(len(job.runs) for job in cohorts)
-    board.planned(mine, runs, runs - sum(unfinished))
+    board.planned(mine, runs, runs - unfinished)
     first = _attempt(mine, engine, board, observer, stopping)
     taken = [
         job for job, outcome in zip(mine, first, strict=True) if isinstance(outcome, FolderInUse)

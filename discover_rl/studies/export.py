@@ -6,42 +6,52 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discover_rl.core.types import UserError
 from discover_rl.storage import files
-from discover_rl.storage.records import Record, record_path
-from discover_rl.studies.study import Study
+from discover_rl.storage.records import Contents
+from discover_rl.studies import status
+from discover_rl.studies.status import RunStatus
+from discover_rl.studies.study import Cell, Study
 
 ALWAYS = ("task", "algorithm", "strategy", "arm")
 """Columns that every table has, besides those of the settings that vary over the grid."""
 
 
-def rows(study: Study, out: Path) -> Iterator[dict[str, Any]]:
-    """One row for each evaluation, in the order of the study.
+class Exported(NamedTuple):
+    """What was written."""
+
+    rows: int
+    """How many evaluations."""
+    left_out: list[RunStatus]
+    """Runs whose records are damaged, or of another study, with the reasons."""
+
+
+def rows(cell: Cell, seed: int, record: Contents) -> Iterator[dict[str, Any]]:
+    """One row for each evaluation of a run.
 
     Args:
-        study: the study.
-        out: the folder of its results.
+        cell: the run's cell.
+        seed: its seed.
+        record: what its record says.
 
     Yields:
         The columns by name: which cell and seed, the step, mean and standard deviation of the
         returns, the number of episodes, their mean length, and the report's numbers.
     """
-    for cell in study.cells:
-        about = {name: getattr(cell, name) for name in ALWAYS} | dict(cell.varied)
-        for seed, name in zip(cell.seeds, cell.names, strict=True):
-            for line in Record(record_path(out, name)).evaluations:
-                returns = np.asarray(line["returns"])
-                scores = {"return_mean": float(returns.mean()), "return_sd": float(returns.std())}
-                scores |= {"episodes": len(returns), "length_mean": float(np.mean(line["lengths"]))}
-                report = {f"report.{key}": value for key, value in line.get("report", {}).items()}
-                yield about | {"seed": seed, "step": line["step"]} | scores | report
+    about = {name: getattr(cell, name) for name in ALWAYS} | dict(cell.varied)
+    for line in record.evaluations:
+        returns = np.asarray(line["returns"])
+        scores = {"return_mean": float(returns.mean()), "return_sd": float(returns.std())}
+        scores |= {"episodes": len(returns), "length_mean": float(np.mean(line["lengths"]))}
+        report = {f"report.{key}": value for key, value in line.get("report", {}).items()}
+        yield about | {"seed": seed, "step": line["step"]} | scores | report
 
 
-def write(study: Study, out: Path, path: Path) -> int:
+def write(study: Study, out: Path, path: Path) -> Exported:
     """Write the table to a CSV file.
 
     Args:
@@ -49,13 +59,15 @@ def write(study: Study, out: Path, path: Path) -> int:
         out: the folder of its results.
         path: the file to write.
 
-    Returns:
-        The number of rows.
-
     Raises:
         UserError: there is no evaluation yet.
     """
-    found = list(rows(study, out))
+    found, left_out, survey = [], [], status.survey(study, out)
+    for cell in study.cells:
+        for seed in cell.seeds:
+            run, record = next(survey)
+            found += rows(cell, seed, record)
+            left_out += [run] if run.unreadable else []
     if not found:
         raise UserError(f"There is nothing to export: {out} holds no evaluation of {study.name}.")
     names = list(dict.fromkeys(name for row in found for name in row))
@@ -64,4 +76,4 @@ def write(study: Study, out: Path, path: Path) -> int:
     table.writeheader()
     table.writerows(found)
     files.write(path, text.getvalue().encode())
-    return len(found)
+    return Exported(len(found), left_out)

@@ -11,6 +11,9 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from discover_rl import config
 from discover_rl.config import Run
@@ -18,8 +21,8 @@ from discover_rl.core import replay_buffer
 from discover_rl.core.types import UserError
 from discover_rl.envs.spaces import spaces
 from discover_rl.envs.tasks import Unmakeable
-from discover_rl.storage import checkpoints, files
-from discover_rl.storage.records import record_path, summary
+from discover_rl.storage import checkpoints, files, schemas
+from discover_rl.storage.records import read_record, record_path
 from discover_rl.studies.study import Study
 from discover_rl.system import hardware
 from discover_rl.training.job import PATIENCE, Job
@@ -34,6 +37,7 @@ are affected if a cohort fails."""
 MEMORY_SHARE = 0.75
 """The share of the memory that lanes may take; programs need the rest."""
 
+Number = Annotated[str, Meta(pattern="^[0-9]{4,9}$")]
 Division = dict[str, list[str]]
 """The names of the runs of each cohort, by the cohort's number ("0000", …)."""
 
@@ -94,8 +98,8 @@ def part_of(study: Study, shard: tuple[int, int]) -> list[Run]:
 
 
 def missing(job: Job) -> list[Run]:
-    """The runs of a cohort that are neither done nor failed."""
-    return [run for run in job.runs if not summary(record_path(job.out, run.name)).over]
+    """The runs of a cohort that are neither done nor failed, and whose records are not damaged."""
+    return [run for run in job.runs if not read_record(record_path(job.out, run.name)).over]
 
 
 def left(cohorts: Sequence[Job]) -> list[Job]:
@@ -165,12 +169,13 @@ def _read(out: Path) -> Division:
     """The division in a study's folder; empty if there is none yet."""
     path = out / FILE
     try:
-        content = json.loads(path.read_text()) if path.exists() else {}
-        if not isinstance(content, dict):
-            raise ValueError("not an object")
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); choose another --out.") from error
-    return content
+        division = schemas.read_json(path, dict[Number, list[schemas.Below]])
+    except FileNotFoundError:
+        return {}
+    names = [name for names in division.values() for name in names]
+    if len(set(names)) < len(names):
+        raise schemas.malformed(path, "a run is in it twice")
+    return division
 
 
 def _fitting(division: Division, study: Study, out: Path) -> Division:
@@ -203,13 +208,17 @@ def _extended(division: Division, study: Study, shard: tuple[int, int] = (1, 1))
 
 
 def _without_failed(division: Division, out: Path) -> Division:
-    """Remove failed runs and their results, unless their cohort has a checkpoint to continue."""
+    """Remove failed runs and their results, unless their cohort has a checkpoint to continue.
+
+    Those with damaged records are moved aside, to NAME.old-1.
+    """
     kept = {}
     for number, names in division.items():
-        failed = [name for name in names if summary(record_path(out, name)).failure]
+        records = {name: read_record(record_path(out, name)) for name in names}
+        failed = [name for name in names if records[name].over and not records[name].done]
         if failed and checkpoints.find(out / WORKDIRS / number) is None:
             for name in failed:
-                files.remove(out / name)
+                (files.move_aside if records[name].damage else files.remove)(out / name)
             names = [name for name in names if name not in failed]
         kept[number] = names
     return kept

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 from discover_rl.config import current_names
-from discover_rl.storage import checkpoints, files
-from discover_rl.storage.records import Summary, record_path, summary
+from discover_rl.storage import checkpoints, files, schemas
+from discover_rl.storage.records import Contents, read_record, record_path
 from discover_rl.studies import plan
 from discover_rl.studies.study import Cell, Study
 
 TROUBLE = "trouble.json"
 """A file in a work folder with the reason why its cohort failed. The cohort is trained again by the
 next `discover run`."""
-FOREIGN = "its record is of another study"
-"""The beginning of the reason if a run's record does not belong to the study."""
 STATES = ("done", "running", "begun", "waiting", "failed")
 """The states that a run can be in. One that has begun has a checkpoint; nobody is training it."""
+
+
+class Trouble(TypedDict):
+    """What the file `TROUBLE` has."""
+
+    reason: schemas.Text
+    traceback: NotRequired[schemas.Text]
 
 
 class RunStatus(NamedTuple):
@@ -31,37 +36,51 @@ class RunStatus(NamedTuple):
     step: int = 0
     reason: str = ""  # why it failed, if it did
     made_by: str = ""  # a hash of the code that began it
+    unreadable: bool = False  # whether its record is damaged, or of another study
 
 
-def statuses(study: Study, out: Path, read: Callable[[Path], Summary] = summary) -> list[RunStatus]:
+def statuses(study: Study, out: Path) -> list[RunStatus]:
     """How far all runs of a study are, in its order.
 
     Args:
         study: the study.
         out: the folder of its results.
-        read: (path of a record) → its summary; for callers that read the whole record anyway.
+    """
+    return [status for status, _ in survey(study, out)]
+
+
+def survey(study: Study, out: Path) -> Iterator[tuple[RunStatus, Contents]]:
+    """How far all runs of a study are, in its order, and what their records say.
+
+    Args:
+        study: the study.
+        out: the folder of its results.
+
+    Yields:
+        For each run its status and its record, which says nothing if it is damaged or if it is of
+        another study; the status tells the reason then.
     """
     workdirs = plan.workdirs(out)
     cohorts = {workdir: _cohort_status(workdir) for workdir in set(workdirs.values())}
-    found = []
     for cell in study.cells:
         for name in cell.names:
-            record = read(record_path(out, name))
+            record = read_record(record_path(out, name))
             made_by = record.header.get("code", {}).get("source", "") if record.header else ""
             waiting = ("waiting", 0, "")
             state, step, reason = cohorts[workdirs[name]] if name in workdirs else waiting
+            unreadable = bool(record.damage)
             if unlike := _unlike(cell, record):
-                state, reason = "failed", f"{FOREIGN}: {unlike}"
+                state, reason = "failed", f"its record is of another study: {unlike}"
+                record, unreadable = Contents(), True
             elif record.over:
-                state, step = "done" if record.done else "failed", record.last["step"]
+                state, step = "done" if record.done else "failed", record.last.get("step", 0)
                 reason = record.reason
             elif state == "running":
                 step = max(step, record.last.get("step", 0))
-            found.append(RunStatus(name, state, step, reason, made_by))
-    return found
+            yield RunStatus(name, state, step, reason, made_by, unreadable), record
 
 
-def _unlike(cell: Cell, record: Summary) -> str:
+def _unlike(cell: Cell, record: Contents) -> str:
     """The first difference between a record and the study's file, in words; '' if there is none.
 
     Only what the file contains is compared, not the values of presets and defaults.
@@ -120,6 +139,8 @@ def _cohort_status(workdir: Path) -> tuple[str, int, str]:
     if files.in_use(workdir):
         return "running", step, ""
     try:
-        return "failed", step, json.loads((workdir / TROUBLE).read_text())["reason"]
-    except (FileNotFoundError, ValueError):
+        return "failed", step, schemas.read_json(workdir / TROUBLE, Trouble)["reason"]
+    except FileNotFoundError:
         return "begun" if checkpoints.find(workdir) else "waiting", step, ""
+    except schemas.Malformed as error:
+        return "failed", step, str(error)

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +44,7 @@ from discover_rl import config
 from discover_rl.config import Request, Run
 from discover_rl.core.hyperparameters import nearest
 from discover_rl.core.types import UserError
+from discover_rl.storage import schemas
 from discover_rl.studies import checks
 from discover_rl.studies.checks import AXES, as_list
 
@@ -133,7 +133,7 @@ def shipped() -> dict[str, Any]:
 
 def abouts() -> dict[str, str]:
     """The sentences about the studies that come with the package, by the studies' names."""
-    return {name: tomllib.loads(file.read_text())["about"] for name, file in shipped().items()}
+    return {name: schemas.read_toml(file.read_text())["about"] for name, file in shipped().items()}
 
 
 def load(word: str) -> Study:
@@ -154,7 +154,7 @@ def load(word: str) -> Study:
         hint = near or " A file of your own ends in .toml."
         raise UserError(f"There is no study {word}.{hint}")
     try:
-        return declared(path.read_text(), path.stem, path.name)
+        return declared(schemas.content(path).decode(), path.stem, path.name)
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
@@ -177,11 +177,10 @@ def declared(text: str, name: str, where: str) -> Study:
     ['Hopper-v5/td3/none/seed-0']
     """
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        hint = ""
-        if "mutate" in str(error) or "overwrite" in str(error):
-            hint = ' (a name with a dot needs quotes: "strategy.lam" = 0.1)'
+        content = schemas.read_toml(text)
+    except ValueError as error:
+        dotted = "mutate" in str(error) or "overwrite" in str(error)
+        hint = ' (a name with a dot needs quotes: "strategy.lam" = 0.1)' * dotted
         raise UserError(f"{where} is not valid TOML: {error}{hint}.") from error
     for key in content:
         checks.check_known(where, "", key, checks.KEYS)

@@ -9,7 +9,7 @@ from discover_rl.config import Run, cohorts
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.envs.spaces import spaces
 from discover_rl.storage import checkpoints, files
-from discover_rl.storage.records import Record, sources_in, summary
+from discover_rl.storage.records import Record, read_record, sources_in
 from discover_rl.system import compilation, hardware
 from discover_rl.training import job as jobs
 from discover_rl.training import memory
@@ -178,7 +178,9 @@ def _workdirs(out: Path) -> list[Path]:
 def _refuse_strangers(run: Run, out: Path, known: set[Path], anyway: bool) -> None:
     """A UserError if the folder has records of another kind of run, whatever they are called."""
     for path in set(out.rglob("record.jsonl")) - known:
-        header = summary(path).header
+        header = (found := read_record(path)).header
+        if found.damage:
+            raise UserError(found.damage)
         kinds = [
             {name: described[name] for name in ("task", "algorithm", "strategy", "steps")}
             for described in (header["run"] if header else run.to_json(), run.to_json())

@@ -17,12 +17,12 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from discover_rl.config import Run, current_names
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.envs.settings import making_of
-from discover_rl.storage import files, results
+from discover_rl.storage import files, results, schemas
 from discover_rl.storage.records import Record
 from discover_rl.system import hardware
 from discover_rl.training.signals import stop_on_signal
@@ -72,7 +72,7 @@ def carry_out(
     shown = terminal.on_terminal(out) if observer is None else contextlib.nullcontext(observer)
     with files.locked(out):
         _claim(plan, out)
-        journal = Journal(out, plan.ranges)
+        journal = Journal(out, plan.ranges, len(plan.seeds))
         count = max(count, len(journal.trials))
         with shown as listener, stop_on_signal() as stopping:
 
@@ -99,6 +99,13 @@ def _progress(tuning: Tuning, count: int) -> str:
     return f"{over} of {count} trials; the best is {best}."
 
 
+class Claim(TypedDict):
+    """The parts of request.json that are compared entry by entry."""
+
+    settings: dict[str, schemas.Value]
+    ranges: dict[str, str]
+
+
 def _claim(plan: Plan, out: Path) -> None:
     """Write the request into the folder; a UserError if the folder holds something else."""
     from discover_rl.envs import source  # here, because it imports Gymnasium
@@ -111,10 +118,8 @@ def _claim(plan: Plan, out: Path) -> None:
             raise UserError(f"{out} holds runs that are no tuning's; choose another --out.")
         files.write(path, json.dumps(ours, indent=1, ensure_ascii=False).encode())
         return
-    try:
-        there = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); choose another --out.") from error
+    there = schemas.read_json(path, dict[str, Any])
+    schemas.check(there, Claim, str(path))
     there, here = (
         request
         | {"settings": None, "ranges": None}

@@ -13,13 +13,17 @@ import statistics
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from discover_rl.core.types import UserError
-from discover_rl.storage import files
+from discover_rl.storage import files, schemas
+from discover_rl.storage.schemas import Count, Name, Text
 from discover_rl.system import extras
 from discover_rl.tuning.ranges import Range
 
@@ -78,22 +82,80 @@ class Tuning:
         return self.ranking[0].parameters if self.ranking else {}
 
 
+class Entry(msgspec.Struct, tag_field="op_code"):
+    """A line of Optuna's journal, of the four kinds that `Journal` writes."""
+
+    worker_id: str
+
+
+class NewStudy(Entry, tag=0):
+    """The study begins; it is maximised."""
+
+    study_name: Literal["tune"]
+    directions: Annotated[list[Literal[2]], Meta(min_length=1, max_length=1)]
+
+
+class NewTrial(Entry, tag=4):
+    """A trial was proposed."""
+
+    study_id: Literal[0]
+    state: Literal[0]
+    datetime_start: datetime
+    distributions: dict[Name, Text]
+    params: dict[Name, float]
+
+
+class NewState(Entry, tag=6):
+    """A trial is over: complete or failed."""
+
+    trial_id: Count
+    state: Literal[1, 3]
+    values: list[float] | None
+    datetime_complete: datetime
+
+
+class Attribute(TypedDict, total=False):
+    """What came of a trial."""
+
+    scores: Annotated[list[float], Meta(min_length=1)]
+    failure: Text
+
+
+class NewAttribute(Entry, tag=8):
+    """What came of a trial is known."""
+
+    trial_id: Count
+    user_attr: Attribute
+
+
+ENTRIES: Any = NewStudy | NewTrial | NewState | NewAttribute
+"""Whatever a line may be."""
+
+
 class Journal:
     """The trials of a tuning, in Optuna's journal. The caller holds the lock of the folder."""
 
-    def __init__(self, out: Path, ranges: Mapping[str, Range]):
+    def __init__(self, out: Path, ranges: Mapping[str, Range], seeds: int):
         """Open the journal, or make a new one.
 
         Args:
             out: the folder of the tuning.
             ranges: the ranges of the tuned settings, by the settings' names.
+            seeds: how many runs each trial has.
+
+        Raises:
+            Malformed: its lines are not those of such a tuning.
         """
         optuna = needed()
         path = out / "journal.log"
         _repair(path)
         backend = optuna.storages.journal.JournalFileBackend(str(path))
+        self._distributions = {name: _distribution(given) for name, given in ranges.items()}
         with _quiet():
-            self._storage = optuna.storages.journal.JournalStorage(backend)
+            try:
+                self._storage = optuna.storages.journal.JournalStorage(backend)
+            except Exception as error:  # whatever Optuna raises where lines contradict each other
+                raise schemas.malformed(path, f"{type(error).__name__}: {error}") from error
             self._study = optuna.create_study(
                 storage=self._storage,
                 sampler=optuna.samplers.RandomSampler(),  # never used
@@ -101,7 +163,13 @@ class Journal:
                 direction="maximize",
                 load_if_exists=True,
             )
-        self._distributions = {name: _distribution(given) for name, given in ranges.items()}
+        for trial in self._study.get_trials(deepcopy=False):
+            scored = len(trial.user_attrs.get("scores", ())) == seeds
+            failed = "failure" in trial.user_attrs
+            if trial.distributions != self._distributions or trial.params.keys() != ranges.keys():
+                raise schemas.malformed(path, f"trial {trial.number} has other ranges")
+            if trial.state.is_finished() and not (scored or failed):
+                raise schemas.malformed(path, f"trial {trial.number} has not a score of each seed")
 
     @property
     def trials(self) -> list[Trial]:
@@ -214,13 +282,17 @@ def _distribution(given: Range) -> BaseDistribution:
 
 
 def _repair(journal: Path) -> None:
-    """Remove Optuna's lock and a torn last line, which a killed process may have left."""
+    """Remove Optuna's lock and a torn last line, which a killed process may have left.
+
+    Raises:
+        Malformed: a line is not one that `Journal` writes.
+    """
     journal.with_name(f"{journal.name}.lock").unlink(missing_ok=True)
     if not journal.exists():
         return
-    files.json_lines(journal)  # raises a UserError if a line is damaged
-    content = journal.read_bytes()
+    content = schemas.content(journal)
     whole = content[: content.rfind(b"\n") + 1]
+    schemas.decode_lines(whole, ENTRIES, journal)
     if whole != content:
         files.write(journal, whole)
 

@@ -14,7 +14,7 @@ from discover_rl.analysis.visitation import VisitedStates, coverage, maps
 from discover_rl.core.types import ReplayExport, UserError
 from discover_rl.storage import records
 from tests.cli.test_cli import discover
-from tests.helpers.records import file_contents
+from tests.helpers.records import file_contents, write_whole
 
 LENGTH, WARMUP = 600, 60
 
@@ -177,10 +177,9 @@ def save_run(folder: Path, seed: int = 0, done: bool = True, **request) -> Path:
         **request,
     }
     (run,) = config.resolve(config.Request(seeds=[seed], **request))
-    record = records.Record(folder / "record.jsonl")
-    record.begin({"run": run.to_json()})
-    if done:
-        record.append({"step": run.steps, "returns": [0.0]})
+    record = write_whole(folder, run)
+    if not done:
+        record.cut(0)
     content = safetensors.numpy.save(replay(seed, centre=0.3 * seed)._asdict())
     (folder / records.REPLAY_FILE).write_bytes(content)
     return folder
@@ -213,10 +212,33 @@ def test_runs_that_do_not_compare_are_refused_in_a_sentence(tmp_path):
     with pytest.raises(UserError, match=r"has no replay: ppo is on-policy"):
         visitation.load(save_run(tmp_path / "ppo", algorithm="ppo", steps=4096))
     with pytest.raises(UserError, match=r"Nothing is left of .* without its warm-up"):
-        visitation.load(save_run(tmp_path / "short", steps=WARMUP))
+        visitation.load(save_run(tmp_path / "short", settings={"warmup": LENGTH - 10}))
     others = [save_run(tmp_path / "a"), save_run(tmp_path / "b", task="Swimmer-v5")]
     with pytest.raises(UserError, match="one task compare; these are of Pendulum-v1 and Swimmer"):
         visitation.check_same_task([visitation.load(folder) for folder in others])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("obs", np.zeros(LENGTH, np.float32)),
+        ("reward", np.zeros(LENGTH - 1, np.float32)),
+        ("error", np.full(LENGTH, np.nan, np.float32)),
+        ("executed", np.zeros((LENGTH, 1), np.int64)),
+        ("extra", np.zeros(LENGTH, np.float32)),
+    ],
+)
+def test_a_replay_of_another_shape_is_refused(tmp_path, name, value):
+    folder = save_run(tmp_path / "run")
+    path = folder / records.REPLAY_FILE
+    path.write_bytes(safetensors.numpy.save(replay(0)._asdict() | {name: value}))
+    with pytest.raises(UserError, match=r"replay\.safetensors cannot be read: .*" + name):
+        visitation.load(folder)
+
+
+def test_a_replay_of_more_steps_than_its_run_is_refused(tmp_path):
+    with pytest.raises(UserError, match="there are 600 transitions of 60 steps"):
+        visitation.load(save_run(tmp_path / "short", steps=60))
 
 
 # The command

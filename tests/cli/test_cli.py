@@ -125,7 +125,7 @@ def test_a_setting_is_never_taken_for_an_argument(tmp_path, monkeypatch, capfd, 
 def test_a_folder_with_another_run_is_refused_by_what_differs(tmp_path, capfd):
     run = config.resolve(config.Request("Pendulum-v1", "td3", "gaussian", 40, 2, SETTINGS))[0]
     record = Record(tmp_path / run.name / "record.jsonl")
-    record.append({"run": run.to_json(), "code": {}, "commit": None})
+    record.begin({"run": run.to_json(), "code": {}, "commit": None})
     before = files(tmp_path)
     for extra, difference in (
         (["--set", "gamma=0.5"], "gamma is 0.99 there and 0.5 here"),
@@ -294,17 +294,17 @@ def test_evaluate_asks_for_the_module_of_a_task_that_none_has_registered(finishe
 
 def test_each_record_is_read_once(tmp_path, monkeypatch):
     """By the command that trains new runs, and by the same command when they are finished."""
-    read, reads = storage.files.json_lines, Counter()
+    read, reads = storage.schemas.content, Counter()
 
     def counted(path: Path):
-        reads[str(path.relative_to(tmp_path))] += 1
+        reads[str(path.relative_to(tmp_path))] += path.name == "record.jsonl"
         return read(path)
 
-    monkeypatch.setattr(storage.files, "json_lines", counted)
+    monkeypatch.setattr(storage.schemas, "content", counted)
     for _ in ("new", "finished"):
         reads.clear()
         assert discover("train", *TINY, "--processes", "1", "--out", str(tmp_path)) == 0
-        assert reads == {f"seed-{seed}/record.jsonl": 1 for seed in (0, 1)}
+        assert +reads == {f"seed-{seed}/record.jsonl": 1 for seed in (0, 1)}
 
 
 def test_the_same_command_again_changes_nothing(finished, capfd):

@@ -8,6 +8,7 @@ import numpy as np
 from discover_rl import studies
 from discover_rl.report import comparisons, data
 from discover_rl.storage import files
+from discover_rl.storage.records import Record
 
 HEADER = {"code": {"discover_rl": "0.1.0", "numpy": "2.4"}, "commit": "abc123"}
 """What the first line of every record says of the code."""
@@ -30,7 +31,8 @@ def write_record(out, cell, seed, scores, end=True, event=None, settings=None):
     """
     steps = np.linspace(0, cell.steps, len(scores)).astype(int).tolist()
     steps = steps if end else [step // 2 for step in steps]
-    run = {"steps": cell.steps, "seed": seed, "settings": settings or {}}
+    run = {name: getattr(cell, name) for name in ("task", "algorithm", "strategy", "steps")}
+    run |= {"seed": seed, "settings": settings or {}}
     lines: list = [{"run": run, **HEADER}]
     for step, score in zip(steps, scores, strict=True):
         lines.append({"step": step, "returns": [score - 1.0, score + 1.0], "lengths": [5, 5]})
@@ -38,6 +40,16 @@ def write_record(out, cell, seed, scores, end=True, event=None, settings=None):
         lines.append(event)
     text = "".join(json.dumps(line) + "\n" for line in lines)
     files.write(out / f"{cell.name}/seed-{seed}/record.jsonl", text.encode())
+
+
+def write_whole(folder, run):
+    """Write the record of a run that is done, and return it; each of its returns is 1."""
+    record = Record(folder / "record.jsonl")
+    record.begin({"run": run.to_json()})
+    count = run.eval.episodes
+    for step in (*range(0, run.steps, run.eval.every), run.steps):
+        record.append({"step": step, "returns": [1.0] * count, "lengths": [1] * count})
+    return record
 
 
 def write_records(out, study, level=lambda cell, seed: 100.0 + seed, points=12):

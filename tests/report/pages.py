@@ -51,7 +51,7 @@ def malicious(out):
     made = declare(grid, more=arms)
     study = studies.Study(EVIL, EVIL, made.steps, made.cells)
     write_records(out, study)
-    event = {"event": "crashed", "step": 5, "reason": EVIL}
+    event = {"event": "crashed", "step": 551, "reason": EVIL}
     write_record(out, study.cells[0], 0, [1.0, 2.0], end=False, event=event)
     file = out / study.cells[0].names[1] / "record.jsonl"
     first, _, rest = file.read_text().partition("\n")

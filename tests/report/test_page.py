@@ -161,11 +161,16 @@ def test_trouble_with_records_is_shown_and_passes(tmp_path):
     write_records(tmp_path, study)
     updater = live.Updater(study, tmp_path)
     good, file = updater.latest, tmp_path / study.names[0] / "record.jsonl"
+    (tmp_path / "cohorts.json").write_text("no object\n")
+    updater.update()
+    assert "cohorts.json is damaged" in updater.latest.trouble
+    assert updater.latest.content == good.content
+    (tmp_path / "cohorts.json").unlink()
     text = file.read_text()
     file.write_text("no record\n")
     updater.update()
-    assert "is damaged" in updater.latest.trouble
-    assert updater.latest.content == good.content
+    assert not updater.latest.trouble  # the other runs are shown
+    assert f"{file}, line 1, is damaged" in updater.latest.content
     file.write_text(text)
     updater.update()
     assert updater.latest == good

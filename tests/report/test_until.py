@@ -15,7 +15,7 @@ TWO = {"task": "Hopper-v5", "algorithm": "td3", "strategy": ["gaussian", "discov
 
 @pytest.fixture
 def study(tmp_path):
-    """Scores grow by 1 at every hundred steps; one run is at step 550, one failed at 900."""
+    """Scores grow by 1 at every hundred steps; one run is at step 550, one failed at 1,050."""
     declared = declare(TWO, seeds=3)
     write_records(tmp_path, declared)
     for cell in declared.cells:
@@ -23,7 +23,7 @@ def study(tmp_path):
             write_record(tmp_path, cell, seed, list(range(12)))
     cell = declared.cells[1]
     write_record(tmp_path, cell, 0, list(range(12)), end=False)
-    diverged = {"step": 900, "event": "diverged", "quantity": "critic"}
+    diverged = {"step": 1050, "event": "diverged", "quantity": "critic"}
     write_record(tmp_path, cell, 1, list(range(12)), event=diverged)
     path = tmp_path / cell.names[1] / "record.jsonl"
     lines = [line for line in path.read_text().splitlines() if json.loads(line).get("step") != 1100]

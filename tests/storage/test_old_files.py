@@ -19,7 +19,7 @@ from discover_rl.config import Request, resolve, settings
 from discover_rl.core.types import UserError
 from discover_rl.storage import checkpoints
 from discover_rl.storage.policies import load_policy
-from discover_rl.storage.records import Record, summary
+from discover_rl.storage.records import Record, read_record
 from discover_rl.storage.results import read
 from discover_rl.studies import plan, status
 from discover_rl.training import evaluation, job
@@ -111,7 +111,7 @@ def test_they_are_there_and_small():
 def test_a_record_is_read_and_done(path):
     record = Record(path)
     assert record.done
-    assert summary(path).done
+    assert read_record(path).done
     assert record.failure is None
     result = read(record)
     steps = result.run["steps"]

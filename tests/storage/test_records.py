@@ -14,18 +14,20 @@ from discover_rl.core.types import UserError
 from discover_rl.storage import files
 from discover_rl.storage.records import Record
 
-HEADER = {"run": {"task": "Pendulum-v1", "steps": 20}}
+RUN = {"task": "Pendulum-v1", "algorithm": "td3", "strategy": "none", "steps": 20, "seed": 0}
+HEADER = {"run": {**RUN, "settings": {"eval.every": 10}}}
 
 
 def evaluation(step: int) -> dict:
-    return {"step": step, "returns": [-1.5, -float(step)]}
+    return {"step": step, "returns": [-1.5, -float(step)], "lengths": [7, 200]}
 
 
 @pytest.fixture
 def record(tmp_path) -> Record:
     """A run that has been evaluated at steps 0 and 10 of 20."""
     record = Record(tmp_path / "deep" / "seed-0" / "record.jsonl")
-    for line in (HEADER, evaluation(0), evaluation(10)):
+    record.begin(HEADER)
+    for line in (evaluation(0), evaluation(10)):
         record.append(line)
     return record
 
@@ -67,7 +69,7 @@ def test_a_record_that_is_not_there_is_empty_and_leaves_no_trace(tmp_path):
 
 def test_numbers_survive_to_the_bit(record):
     returns = [0.1 + 0.2, 1 / 3, -1e-300, 1e22]
-    record.append({"step": 20, "returns": returns})
+    record.append({"step": 20, "returns": returns, "lengths": [1] * 4})
     assert Record(record.path).evaluations[-1]["returns"] == returns
 
 

@@ -16,6 +16,7 @@ from discover_rl.studies import campaign, plan, status
 from discover_rl.training.events import Ended, Started
 from discover_rl.training.observers import FailSafeObservers, Observer
 from tests.cli.test_cli import discover, elsewhere
+from tests.helpers.records import write_whole
 from tests.helpers.trainings import assert_same_files
 from tests.studies.conftest import SMALL
 
@@ -44,9 +45,7 @@ def pretend(outcomes):
             if outcome is None:
                 hear(number, Started(job.runs, 0))
                 for run in job.runs:
-                    record = records.Record(job.out / run.name / "record.jsonl")
-                    record.begin({"run": run.to_json()})
-                    record.append({"step": run.steps, "returns": [1.0], "lengths": [1]})
+                    write_whole(job.out / run.name, run)
             found.append(outcome)
             hear(number, Ended(outcome))
         return found
@@ -165,6 +164,21 @@ def test_a_cohort_whose_record_is_gone_is_not_resumed(small, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"{lost} is gone, though its run was begun; put it back, or remove" in printed
     assert not lost.exists()
+
+
+def test_other_runs_go_on_where_a_record_is_damaged(small, tmp_path, one_core):
+    out = tmp_path / "out"
+    carry_out(small, out, {"0000": OSError(5, "no")})
+    damaged = out / "Pendulum-v1/td3/none/seed-0" / "record.jsonl"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("nonsense\n")
+    whole, calls, found = carry_out(small, out, {})
+    assert whole
+    assert calls == [(["0000"], 0.0)]
+    states = {name: run.state for name, run in found.items()}
+    assert states.pop("Pendulum-v1/td3/none/seed-0") == "failed"
+    assert set(states.values()) == {"done"}
+    assert damaged.read_text() == "nonsense\n"
 
 
 def test_failed_runs_are_trained_again_with_retry(small, tmp_path, one_core):

@@ -176,6 +176,65 @@ def test_another_request_is_refused_by_what_differs(tmp_path, pretended, change,
     assert (tmp_path / "journal.log").read_bytes() == journal
 
 
+JOURNALS = {
+    "no JSON": (3, lambda line: b"nonsense"),
+    "an empty line": (3, lambda line: b""),
+    "an operation that is none": (2, lambda line: line.replace(b'"op_code":4', b'"op_code":99')),
+    "another study": (1, lambda line: line.replace(b'"tune"', b'"else"')),
+    "a score that is none": (-2, lambda line: line.replace(b'"scores":[', b'"scores":["x",')),
+    "a time that is none": (
+        2,
+        lambda line: line.replace(b'"datetime_start":"', b'"datetime_start":"x'),
+    ),
+    "a parameter in words": (
+        2,
+        lambda line: line.replace(b'"strategy.lam":0.', b'"strategy.lam":"x",".":0.'),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", JOURNALS)
+def test_a_journal_that_is_damaged_is_named_by_its_line(tmp_path, pretended, kind):
+    tuned(tmp_path, **QUICK)
+    path, (number, change) = tmp_path / "journal.log", JOURNALS[kind]
+    lines = path.read_bytes().splitlines()
+    number = number if number > 0 else len(lines) + number + 1
+    damaged = change(lines[number - 1])
+    assert damaged != lines[number - 1]
+    lines[number - 1] = damaged
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    before = path.read_bytes()
+    with pytest.raises(UserError) as caught:
+        tuned(tmp_path, **QUICK)
+    assert str(caught.value).startswith(f"{path}, line {number}, is damaged (")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'\\"high\\": 1.0', b'\\"high\\": 2.0'),
+        (b'"distributions":{', b'"distributions":{"tau":"x",'),
+        (b'"scores":[', b'"scores":[1.0,'),
+    ],
+)
+def test_a_journal_whose_lines_are_of_another_tuning_is_refused(tmp_path, pretended, old, new):
+    tuned(tmp_path, **QUICK)
+    path = tmp_path / "journal.log"
+    assert old in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(old, new))
+    with pytest.raises(UserError, match=r"journal\.log is damaged \("):
+        tuned(tmp_path, **QUICK)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"settings": [], "ranges": {}}'])
+def test_a_request_that_is_damaged_is_refused(tmp_path, pretended, content):
+    tuned(tmp_path, **QUICK)
+    (tmp_path / "request.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"request\.json is damaged"):
+        tuned(tmp_path, **QUICK)
+
+
 def test_a_folder_with_runs_that_are_no_trials_is_refused(tmp_path):
     (tmp_path / "seed-0").mkdir()
     (tmp_path / "seed-0/record.jsonl").touch()

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from discover_rl import algorithms
 from discover_rl.core.types import ReplayExport, UserError
-from discover_rl.storage.records import REPLAY_FILE, summary
+from discover_rl.storage.records import REPLAY_FILE, read_record
 
 STAGES = ("early", "intermediate", "late")
 """The thirds of a run."""
@@ -49,7 +49,7 @@ def load(path: Path) -> VisitedStates:
         names = ", ".join(str(file.parent) for file in found)
         raise UserError(f"{path} holds several runs; name one of {names}.")
     file = found[0] if found else path / REPLAY_FILE
-    record = summary(file.with_name("record.jsonl"))
+    record = read_record(file.with_name("record.jsonl"))
     if record.header and algorithms.load(record.header["run"]["algorithm"]).Hyper.on_policy:
         name = record.header["run"]["algorithm"]
         raise UserError(f"{path} has no replay: {name} is on-policy, and drops what it learned.")
@@ -57,19 +57,35 @@ def load(path: Path) -> VisitedStates:
         raise UserError(
             f"There is no replay in {path}; train with --set compute.keep_replay=true to have one."
         )
+    if record.damage:
+        raise UserError(record.damage)
     if not record.header or not record.done:
         raise UserError(f"The run in {file.parent} is not done; let it come to its end.")
     run = record.header["run"]
     try:
         replay = ReplayExport(**load_file(file))
-    except (OSError, TypeError, SafetensorError) as error:
+        _check(replay, run["steps"])
+    except (OSError, TypeError, ValueError, SafetensorError) as error:
         raise UserError(f"{file} cannot be read: {error}.") from error
     first = run["steps"] - len(replay.obs)  # the oldest may have been overwritten
-    skipped = max(0, run["settings"]["warmup"] - first)
+    skipped = max(0, run["settings"].get("warmup", 0) - first)
     if len(replay.obs) - skipped < 10 * len(STAGES):
         raise UserError(f"Nothing is left of {file.parent} without its warm-up.")
     kept = ReplayExport(*(array[skipped:] for array in replay))
     return VisitedStates(run, first + skipped, kept)
+
+
+def _check(replay: ReplayExport, steps: int) -> None:
+    """Raise a ValueError if these are not the transitions of a run of so many steps."""
+    count = len(np.atleast_1d(replay.obs))
+    for name, array in replay._asdict().items():
+        dimensions = 2 if name in ("obs", "executed") else 1
+        if array.ndim != dimensions or len(array) != count or array.dtype.kind not in "fb":
+            raise ValueError(f"{name} is not one for each transition")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} has numbers that are not finite")
+    if count > steps:
+        raise ValueError(f"there are {count:,} transitions of {steps:,} steps")
 
 
 def check_same_task(runs: Sequence[VisitedStates]) -> None:
