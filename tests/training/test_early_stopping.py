@@ -7,7 +7,7 @@ import pytest
 from discover_rl.core.types import Stopped
 from discover_rl.storage import load_run
 from discover_rl.storage.policies import load_policy
-from discover_rl.storage.records import Record, summary
+from discover_rl.storage.records import Record, read_record
 from discover_rl.training import launch
 from discover_rl.training.observers import Observer, Observers
 from tests.helpers.records import analysed, declare, write_record
@@ -79,7 +79,7 @@ def test_patience_counts_evaluations_since_the_best(tmp_path):
     *evaluations, last = lines(tmp_path, 0)
     assert (last["event"], last["step"]) == ("stopped", 180)
     assert [line["step"] for line in evaluations] == [0, 60, 120, 180]
-    assert "for eval.patience, 2," in summary(tmp_path / "seed-0/record.jsonl").reason
+    assert "for eval.patience, 2," in read_record(tmp_path / "seed-0/record.jsonl").reason
     assert load_policy(tmp_path, best=True).about["step"] == 60
 
 

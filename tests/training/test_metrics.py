@@ -8,7 +8,7 @@ import safetensors.numpy
 
 from discover_rl.config import Request, resolve
 from discover_rl.envs.gymnasium_vector import GymnasiumVector
-from discover_rl.storage.records import Record, summary
+from discover_rl.storage.records import Record, read_record
 from discover_rl.training import launch
 from discover_rl.training.metrics import spacing
 from discover_rl.training.observers import Observer
@@ -72,7 +72,7 @@ def test_metrics_and_evaluations_of_a_step_are_on_the_same_batch(td3):
     assert measured["metrics"] == measured["metrics"] | evaluated["report"]
     kinds = "".join([*line][1][0] for line in record_of(out).lines[1:])
     assert kinds == "rmrmmrmrmmr"  # returns are the last of all
-    assert summary(out / "seed-0" / "record.jsonl").done
+    assert read_record(out / "seed-0" / "record.jsonl").done
 
 
 def test_observers_hear_the_lines_and_how_fast_it_went(td3):
