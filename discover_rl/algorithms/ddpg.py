@@ -18,7 +18,14 @@ import optax
 
 from discover_rl.algorithms import off_policy, off_policy_parts
 from discover_rl.algorithms.interface import OffPolicyAlgorithm
-from discover_rl.algorithms.off_policy_parts import Parts, State, blueprint, clip, policy
+from discover_rl.algorithms.off_policy_parts import (
+    Parts,
+    State,
+    activation,
+    blueprint,
+    clip,
+    policy,
+)
 from discover_rl.core import networks
 from discover_rl.core.equations import td_target
 from discover_rl.core.hyperparameters import hyper, setting
@@ -59,7 +66,9 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
     """DDPG on tasks with these spaces, exploring by this strategy."""
 
     def critic(key: Key) -> Net:
-        return networks.init(key, spec.observation_size, settings.hidden, 1, late=spec.action_size)
+        normed = settings.layer_norm in ("critic", "both")
+        sizes = spec.observation_size, settings.hidden, 1
+        return networks.init(key, *sizes, normed, spec.action_size, activation(settings))
 
     def target(state: State, nudge: Nudge, batch: Batch, key: Key) -> Array:
         del key

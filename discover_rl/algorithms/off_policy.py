@@ -29,6 +29,7 @@ from discover_rl.algorithms.off_policy_parts import (
     Noise,
     Parts,
     State,
+    activation,
     clip,
     features,
     squared_error,
@@ -103,7 +104,9 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
         actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
         inputs = spec.observation_size + strategy.network.context_size
         outputs = parts.outputs_per_action * spec.action_size
-        net = networks.init(actor_key, inputs, hp.hidden, outputs, strategy.network.layer_norm)
+        normed = strategy.network.layer_norm or settings.layer_norm in ("actor", "both")
+        sizes = inputs, hp.hidden, outputs
+        net = networks.init(actor_key, *sizes, normed, activation=activation(settings))
         actor = {"net": net, "joint": learning.joint(joint_key, strategy_hyper, net, None)}
         critics = jax.vmap(parts.critic)(random.split(critic_key, parts.critics))
         state = State(
@@ -309,9 +312,9 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
         errors=errors,
         greedy=greedy,
         due=due,
-        head=HEAD,
+        head=HEAD._replace(activation=settings.activation),
         critic=critic,
-        critic_head=parts.critic_head,
+        critic_head=parts.critic_head._replace(activation=settings.activation),
         on_event=on_event,
         on_transition=on_transition if schedule.on_transition else None,
         act_changes_state=parts.normalise,

@@ -60,6 +60,26 @@ class Hyper:
     hidden: tuple[int, ...] = setting(
         (256, 256), "Widths of the hidden layers.", low=1, high=1_000_000
     )
+    layer_norm: str = setting(
+        "none",
+        "Networks whose hidden layers are normalised before their nonlinearity.",
+        choices=("none", "actor", "critic", "both"),
+        omit_default=True,
+    )
+    activation: str = setting(
+        "relu",
+        "Nonlinearity of the hidden layers.",
+        choices=tuple(networks.ACTIVATIONS),
+        omit_default=True,
+    )
+    normalise: bool = setting(
+        False, "Standardise observations by their running statistics.", omit_default=True
+    )
+
+
+def activation(hp: Hyper) -> str:
+    """The nonlinearity as `networks.init` takes it: '' for the usual one."""
+    return "" if hp.activation == HEAD.activation else hp.activation
 
 
 class State(NamedTuple):
@@ -163,7 +183,9 @@ class Parts(NamedTuple):
 def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
     """The actor's architecture, for strategies that own a network like it."""
     return Blueprint(
-        init=lambda key, outputs: networks.init(key, spec.observation_size, hp.hidden, outputs),
+        init=lambda key, outputs: networks.init(
+            key, spec.observation_size, hp.hidden, outputs, activation=activation(hp)
+        ),
         apply=networks.apply,
         outputs=spec.action_size,
         hidden=hp.hidden,
@@ -173,8 +195,8 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
 
 def critic(spec: Spec, hp: Hyper) -> Callable[[Key], Net]:
     """(key) → a critic that takes observation and action together, as `networks.q_value` does."""
-    inputs = spec.observation_size + spec.action_size
-    return lambda key: networks.init(key, inputs, hp.hidden, 1)
+    inputs, normed = spec.observation_size + spec.action_size, hp.layer_norm in ("critic", "both")
+    return lambda key: networks.init(key, inputs, hp.hidden, 1, normed, activation=activation(hp))
 
 
 def features(nudge: Nudge, obs: Array) -> Array:

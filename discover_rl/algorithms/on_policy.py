@@ -28,6 +28,7 @@ from discover_rl.algorithms.on_policy_parts import (
     Hyper,
     Parts,
     State,
+    activation,
     distribution,
     features,
     policy,
@@ -109,11 +110,13 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
 
     def init(key: Key, hp: Hyper, strategy_hyper: Any) -> State:
         actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
-        normed = strategy.network.layer_norm
+        normed = strategy.network.layer_norm or settings.layer_norm in ("actor", "both")
+        own = activation(settings)
         sizes = inputs, hp.hidden, spec.action_size
-        net = dict(networks.orthogonal(actor_key, *sizes, normed, hp.head_gain))
+        net = dict(networks.orthogonal(actor_key, *sizes, normed, hp.head_gain, own))
         net["log_std"] = {"value": jnp.full(spec.action_size, hp.initial_log_std)}
-        critic = networks.orthogonal(critic_key, inputs, hp.hidden, 1)
+        normed = settings.layer_norm in ("critic", "both")
+        critic = networks.orthogonal(critic_key, inputs, hp.hidden, 1, normed, activation=own)
         joint = learning.joint(joint_key, strategy_hyper, net, critic)
         actor = {"net": net, "joint": joint}
         return State(
@@ -325,7 +328,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
         learn=learn,
         measure=measure,
         greedy=greedy,
-        head=HEAD,
+        head=HEAD._replace(activation=settings.activation),
         critic=critic,
-        critic_head=CriticHead(HEAD.activation, action=""),
+        critic_head=CriticHead(settings.activation, action=""),
     )

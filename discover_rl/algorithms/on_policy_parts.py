@@ -53,6 +53,23 @@ class Hyper:
     hidden: tuple[int, ...] = setting(
         (64, 64), "Widths of the hidden layers.", low=1, high=1_000_000
     )
+    layer_norm: str = setting(
+        "none",
+        "Networks whose hidden layers are normalised before their nonlinearity.",
+        choices=("none", "actor", "critic", "both"),
+        omit_default=True,
+    )
+    activation: str = setting(
+        "tanh",
+        "Nonlinearity of the hidden layers.",
+        choices=tuple(networks.ACTIVATIONS),
+        omit_default=True,
+    )
+
+
+def activation(hp: Hyper) -> str:
+    """The nonlinearity as `networks.orthogonal` takes it: '' for the usual one."""
+    return "" if hp.activation == HEAD.activation else hp.activation
 
 
 class State(NamedTuple):
@@ -83,7 +100,7 @@ def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
     """The actor's architecture, for strategies that own a network like it."""
     return Blueprint(
         init=lambda key, outputs: networks.orthogonal(
-            key, spec.observation_size, hp.hidden, outputs
+            key, spec.observation_size, hp.hidden, outputs, activation=activation(hp)
         ),
         apply=lambda net, obs: networks.apply(net, obs, HEAD.activation),
         outputs=spec.action_size,

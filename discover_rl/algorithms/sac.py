@@ -147,6 +147,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
         critic=off_policy_parts.critic(spec, settings),
         target=target,
         actor_loss=actor_loss,
+        normalise=settings.normalise,
         outputs_per_action=2,
         policy=policy,
         distribution=distribution,

@@ -75,6 +75,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
         critic=off_policy_parts.critic(spec, settings),
         target=target,
         actor_loss=actor_loss,
+        normalise=settings.normalise,
         actor_every=settings.delay,
         targets_every=settings.delay,
     )

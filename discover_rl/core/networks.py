@@ -1,14 +1,16 @@
 """Multi-layer perceptrons as plain functions over dicts of arrays, for NumPy and JAX alike.
 
 A network is {"layer0": {"weight", "bias"}, …, "head": {"weight", "bias"}}. A policy that
-standardises its observations also has "input", their {"mean", "deviation"}. Leading axes of the
-weights are an ensemble – twin critics, or the lanes of a cohort – and broadcast against the input:
-inputs (…, n, i), weights (…, i, o), biases (…, o), outputs (…, n, o).
+standardises its observations also has "input", their {"mean", "deviation"}. A network with another
+nonlinearity than is usual where it is applied has an empty entry of that name: {"gelu": {}}.
+Leading axes of the weights are an ensemble – twin critics, or the lanes of a cohort – and broadcast
+against the input: inputs (…, n, i), weights (…, i, o), biases (…, o), outputs (…, n, o).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,29 @@ def tanh(x: Array) -> Array:
     return namespace(x).tanh(x)
 
 
-ACTIVATIONS = {"relu": relu, "tanh": tanh}
+FLAT = -40.0
+"""Below this SiLU and GELU are 0 in single precision; −∞ · 0 would not be a number."""
+
+
+def silu(x: Array) -> Array:
+    """x σ(x), elementwise, also called swish; σ by tanh, which cannot overflow."""
+    x = namespace(x).maximum(x, FLAT)
+    return x * (0.5 + 0.5 * tanh(0.5 * x))
+
+
+def gelu(x: Array) -> Array:
+    """x Φ(x), elementwise, by its usual approximation with tanh."""
+    x = namespace(x).maximum(x, FLAT)
+    return x * (0.5 + 0.5 * tanh((2 / math.pi) ** 0.5 * (x + 0.044715 * x**3)))
+
+
+def elu(x: Array) -> Array:
+    """x where it is above 0, eˣ − 1 below, elementwise."""
+    xp = namespace(x)
+    return xp.where(x > 0, x, xp.expm1(xp.minimum(x, 0)))
+
+
+ACTIVATIONS = {"relu": relu, "tanh": tanh, "gelu": gelu, "silu": silu, "elu": elu}
 """Nonlinearities of hidden layers, by name."""
 
 
@@ -44,6 +68,7 @@ def init(
     outputs: int,
     layer_norm: bool = False,
     late: int = 0,
+    activation: str = "",
 ) -> Net:
     """Make a network whose weights and biases are uniform in ±1/√inputs of their layer.
 
@@ -54,6 +79,7 @@ def init(
         outputs: size of the output.
         layer_norm: give hidden layers a "gain" and an "offset" for layer normalisation.
         late: how many more inputs join at the second hidden layer, or at the only one.
+        activation: a name of `ACTIVATIONS`, if it is not the usual one where it is applied.
     """
     from jax import random  # here, because a saved policy reads this file without JAX
 
@@ -63,7 +89,7 @@ def init(
     counts = [(fan_in + 1) * fan_out for fan_in, fan_out in sizes]
     # One draw for the whole network: each call of a generator costs half a second of compiling.
     draws = random.uniform(key, (sum(counts),), minval=-1.0, maxval=1.0)
-    net: dict[str, Any] = {}
+    net: dict[str, Any] = {activation: {}} if activation else {}
     for i, (fan_in, fan_out) in enumerate(sizes):
         start = sum(counts[:i])
         layer = draws[start : start + counts[i]].reshape(fan_in + 1, fan_out) * fan_in**-0.5
@@ -82,6 +108,7 @@ def orthogonal(
     outputs: int,
     layer_norm: bool = False,
     head_gain: Any = 1.0,
+    activation: str = "",
 ) -> Net:
     """Make a network with orthogonal weights, scaled by √2 except in the head, and zero biases.
 
@@ -89,7 +116,7 @@ def orthogonal(
     """
     import jax  # here, because a saved policy reads this file without JAX
 
-    net: dict[str, Any] = {}
+    net: dict[str, Any] = {activation: {}} if activation else {}
     sizes = (inputs, *hidden, outputs)
     for i, own in enumerate(jax.random.split(key, len(hidden) + 1)):
         name = f"layer{i}" if i < len(hidden) else "head"
@@ -130,7 +157,7 @@ def features(net: Net, x: Array, activation: str = "relu", late: Array | None = 
     if "input" in net:
         x = standardise(x, net["input"]["mean"], net["input"]["deviation"])
     joint = -1 if late is None else _joint(sum(name.startswith("layer") for name in net))
-    activate, i = ACTIVATIONS[activation], 0
+    activate, i = ACTIVATIONS[next(filter(net.__contains__, ACTIVATIONS), activation)], 0
     while layer := net.get(f"layer{i}"):
         if i == joint:
             assert late is not None
@@ -150,7 +177,7 @@ def apply(net: Net, x: Array, activation: str = "relu", late: Array | None = Non
     Args:
         net: the parameters.
         x: (…, n, inputs).
-        activation: a name of `ACTIVATIONS`.
+        activation: a name of `ACTIVATIONS`, unless the network has one of its own.
         late: (…, n, late) inputs that join at the second hidden layer, as in `init`.
 
     Returns:

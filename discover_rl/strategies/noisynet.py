@@ -150,7 +150,8 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
 def _noisy(blueprint: Blueprint, outputs: int, layers: str) -> Any:
     """The shapes of the noisy layers' weights and biases."""
     whole = jax.eval_shape(lambda key: blueprint.init(key, outputs), random.key(0))
-    return {name: layer for name, layer in whole.items() if layers == "all" or name == "head"}
+    weighted = {name: layer for name, layer in whole.items() if "weight" in layer}
+    return {name: layer for name, layer in weighted.items() if layers == "all" or name == "head"}
 
 
 def _ends(layer: Any) -> list[jax.ShapeDtypeStruct]:

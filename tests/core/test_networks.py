@@ -12,7 +12,16 @@ def host(tree):
     return jax.tree.map(np.asarray, tree)
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
+EXPECTED = {
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
+    "elu": jax.nn.elu,
+}
+
+
+@pytest.mark.parametrize("activation", networks.ACTIVATIONS)
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_numpy_and_jax_agree_with_a_loop(activation, layer_norm):
     net = networks.init(jax.random.key(0), 3, (8, 5), 2, layer_norm)
@@ -22,13 +31,27 @@ def test_numpy_and_jax_agree_with_a_loop(activation, layer_norm):
         h = h @ np.asarray(net[name]["weight"], np.float64) + np.asarray(net[name]["bias"])
         if layer_norm:
             h = (h - h.mean(1, keepdims=True)) / np.sqrt(h.var(1, keepdims=True) + 1e-5)
-        h = np.maximum(h, 0) if activation == "relu" else np.tanh(h)
+        h = np.asarray(EXPECTED[activation](h))
     expected = h @ np.asarray(net["head"]["weight"]) + np.asarray(net["head"]["bias"])
     on_device = networks.apply(net, jax.numpy.asarray(x), activation)
     np.testing.assert_allclose(on_device, expected, rtol=1e-4)
     outputs = networks.apply(host(net), x, activation)
     assert isinstance(outputs, np.ndarray)
     np.testing.assert_allclose(outputs, expected, rtol=1e-4)
+    # A network that has a nonlinearity of its own is applied with that.
+    own = networks.init(jax.random.key(0), 3, (8, 5), 2, layer_norm, activation=activation)
+    np.testing.assert_array_equal(networks.apply(host(own), x), outputs)
+
+
+@pytest.mark.parametrize("activation", networks.ACTIVATIONS)
+def test_nonlinearities_take_large_numbers(activation):
+    """NumPy would warn of an overflow, which is an error here; NaN comes out as NaN."""
+    function = networks.ACTIVATIONS[activation]
+    far = function(np.asarray([-1e4, 1e4, np.nan], np.float32))
+    assert np.isfinite(far[:2]).all()
+    assert np.isnan(far[2])
+    slope = jax.vmap(jax.grad(function))(jax.numpy.asarray([-1e4, 0.0, 1e4]))
+    assert np.isfinite(slope).all()
 
 
 def test_an_ensemble_is_its_members_side_by_side():
