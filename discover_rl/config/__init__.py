@@ -1,7 +1,7 @@
 """What a run is, and how a request becomes runs.
 
 `settings` has the settings that every algorithm and strategy shares, `run` the run itself,
-`resolve` how defaults, presets and the user's settings come together, and `origins` which of these a
+`resolve` how defaults, presets and the user's settings come together, `origins` which of these a
 number is from. `presets/` has the settings per task, each with its source. Nothing here asks the
 machine: the same request gives the same runs everywhere.
 """
