@@ -189,7 +189,11 @@ def show_status(study: Study, found: Sequence[RunStatus]) -> None:
 
 
 def show_plan(
-    study: Study, cohorts: Sequence[Job], left: Sequence[Job], found: Sequence[Cost]
+    study: Study,
+    cohorts: Sequence[Job],
+    left: Sequence[Job],
+    found: Sequence[Cost],
+    on_gpu: int = 1,
 ) -> None:
     """Print what a study takes.
 
@@ -198,6 +202,7 @@ def show_plan(
         cohorts: all its cohorts.
         left: the cohorts that are left to train.
         found: the cost of each of these.
+        on_gpu: how many are trained at once on the GPU.
     """
     say(f"{study.name}: {study.about}" if study.about else study.name)
     table = Table(box=None, padding=(0, 1))
@@ -223,18 +228,20 @@ def show_plan(
     if left:
         console.print(table)
     runs, todo = (sum(len(job.runs) for job in jobs) for jobs in (cohorts, left))
-    memory, disk = peak(left, found)
+    memory, disk = peak(left, found, on_gpu)
     say(
         f"{_many(runs, 'run')} of {_lengths(study)} steps in {_many(len(cohorts), 'cohort')}; "
         f"{todo:,} of them to be trained."
     )
     say(f"At most {size(memory)} of memory and {size(disk)} of disk at a time.")
-    total = hours(left, found)
+    total = hours(left, found, on_gpu=on_gpu)
     if total is None:
         say("How long it takes is not known; without --no-measure it is measured.")
     else:
         kinds = {job.place for job in left}
-        many = min(len(left), sum(most for place, most in places().items() if place in kinds))
+        many = min(
+            len(left), sum(most for place, most in places(on_gpu=on_gpu).items() if place in kinds)
+        )
         say(f"About {duration(3600 * total)} on this machine, {_many(many, 'cohort')} at once.")
 
 

@@ -33,5 +33,7 @@ def plan(
     cohorts = plans.proposed(declared, folder)
     left = plans.left(cohorts)
     announce = (lambda what: say(f"measuring {what} …")) if measure else None
-    found = estimate.costs(left, estimate.Timings(), announce)
-    board.show_plan(declared, cohorts, left, found)
+    timings = estimate.Timings()
+    on_gpu = estimate.at_once(left, timings, announce)
+    found = estimate.costs(left, timings, announce, on_gpu)
+    board.show_plan(declared, cohorts, left, found, on_gpu)

@@ -60,6 +60,6 @@ def report(
         return
     written = reports.write(declared, out or declared.out, to, published, until)
     say(written.summary)
-    for file in written.files:
-        say(str(file))
-    say(f"{len(written.files):,} files.{' Runs are missing, see above.' * bool(written.missing)}")
+    if written.missing:
+        say("Runs are missing, see above.")
+    say(f"{len(written.files):,} files; the page has all of it: {written.page}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -78,7 +79,8 @@ def run(
     with stop_on_signal() as asked:  # before imports, which take seconds
         from discover_rl.cli import board
         from discover_rl.storage.files import move_aside
-        from discover_rl.studies import campaign, load
+        from discover_rl.studies import campaign, estimate, load
+        from discover_rl.studies import plan as plans
         from discover_rl.studies import status as statuses
         from discover_rl.training import engines, observers
         from discover_rl.training.observers.terminal import say
@@ -86,10 +88,16 @@ def run(
         part, declared = _shard(shard), load(study)
         check_modules(declared, trust)
         folder = out or declared.out
-        train = engines.choose(engine, address, processes, checkpoint_seconds)
+        engines.check(engine, address)
         if fresh:
             move_aside(folder)
         cohorts = campaign.prepare(declared, folder, part, retry, anyway, here=engine == "local")
+        on_gpu = 1
+        if engine == "local" and not processes:
+            on_gpu = estimate.at_once(plans.left(cohorts), estimate.Timings())
+        if on_gpu > 1:
+            say(f"{on_gpu} cohorts at once on the GPU, which discover plan measured as faster.")
+        train = engines.choose(engine, address, processes, checkpoint_seconds, on_gpu)
         others = observers.FailSafeObservers(observers.requested(folder, tensorboard, wandb), say)
         with board.on_terminal() as shown:
 
@@ -100,12 +108,32 @@ def run(
         interrupted = asked()
     found = statuses.statuses(declared, folder)
     board.show_status(declared, found)
+    say(next_step(f"{study}{'' if out is None else f' --out {out}'}", [run.state for run in found]))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if any(run.state == "failed" for run in found):
         raise typer.Exit(FAILED)
     if not whole:
         raise typer.Exit(UNFINISHED)
+
+
+def next_step(study: str, states: Sequence[str]) -> str:
+    """What to do after `discover run`, in a sentence.
+
+    Args:
+        study: the study, as the command line has it, with its folder.
+        states: of all its runs.
+
+    >>> next_step("smoke", ["done", "done"])
+    'Next: discover report smoke'
+    """
+    report = f"discover report {study}"
+    if "failed" in states:
+        retry = f"discover run {study} --retry"
+        return f"Next: {retry}, for runs that failed; {report}, for the others."
+    if set(states) <= {"done"}:
+        return f"Next: {report}"
+    return f"Next: the same command goes on; {report} shows what there is so far."
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -73,15 +73,23 @@ def visitation(
 def sentences(runs: Sequence[VisitedStates], made: Map, measured: dict[str, Any]) -> list[str]:
     """What the table's letters are, and what its numbers do not say."""
     a, b = runs
-    apart = measured["whole_on_axes_of_their_own"]["between"]["mean"]
+    apart = measured["whole_on_axes_of_their_own"]["between"]
+    own_axes = "Overlap on principal axes of their own, as in the paper's figure, is not known."
+    if apart is not None:
+        own_axes = (
+            "Each on principal axes of its own, as in the paper's figure, A and B would overlap by "
+            f"{apart['mean']:.2f}."
+        )
+    few = "–: nothing is said of overlap where a run has too few episodes to split into halves."
+    stages = [numbers["overlap"] for numbers in measured["stages"].values()]
     return [
         f"A: {a.label}; B: {b.label}; {a.run['task']}, {measured['states']:,} states of each.",
         f"coverage: share of the {measured['cubes']:,} cubes that A or B was ever in. overlap: "
         "Σ min(p, q) over cubes; A–A and B–B, of random halves of a run's episodes, are what "
         "no difference looks like. Brackets: 5 to 95 % of the splits.",
         "Two seeds of one thing may differ by more than halves of one run: compare those, too.",
-        f"Each on principal axes of its own, as in the paper's figure, A and B would overlap by "
-        f"{apart:.2f}. The map's axes explain {made.explained[0]:.1%} of A's variance and "
+        *([few] if any(None in (it["between"], *it["within"]) for it in stages) else []),
+        f"{own_axes} The map's axes explain {made.explained[0]:.1%} of A's variance and "
         f"{made.explained[1]:.1%} of B's.",
         f"The map has {len(made.picks[0]):,} states of A and {len(made.picks[1]):,} of B; t-SNE's "
         f"perplexity is {made.perplexity:.1f}.",
@@ -106,7 +114,7 @@ def _table(measured: dict[str, Any]) -> Table:
 
 def _spread(numbers: dict[str, float] | None) -> str:
     if numbers is None:
-        return "one episode"
+        return "–"
     mean, low, high = (f"{numbers[name]:.2f}" for name in ("mean", "low", "high"))
     return f"{mean} ({low.lstrip('0')}–{high.lstrip('0')})"  # so that 80 columns hold it
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discover_rl.report import comparisons, formatting, statistics, style
+from discover_rl.report.colours import LineStyle
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import FEWEST_RUNS
 from discover_rl.report.groups import Panel
 from discover_rl.report.resampling import Statistic
-from discover_rl.report.style import LineStyle
 
 STATISTICS: dict[str, Statistic] = {
     "IQM": statistics.iqm,

@@ -40,6 +40,11 @@ class Written(NamedTuple):
     missing: list[str]
     summary: str
 
+    @property
+    def page(self) -> Path:
+        """The page, which has all of the report."""
+        return next(file for file in self.files if file.name == page.NAME)
+
 
 def write(
     study: Study,

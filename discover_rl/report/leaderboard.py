@@ -27,14 +27,12 @@ from discover_rl.report.comparison_figures import Mark
 from discover_rl.report.comparisons import Analysis, claim
 from discover_rl.report.data import FINE, Data
 from discover_rl.report.methods import unusual_settings
+from discover_rl.report.page_tables import NOTHING
 from discover_rl.report.resampling import Interval
 from discover_rl.report.tables import Entry, Table, markdown
 from discover_rl.storage import files
 from discover_rl.studies import estimate, plan
 from discover_rl.studies.study import Study
-
-NOTHING = "–"
-"""What tables show where there is no number."""
 
 
 class Row(NamedTuple):

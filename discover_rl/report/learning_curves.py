@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from discover_rl.report import bands, formatting, published, statistics, style
+from discover_rl.report.colours import LineStyle
 from discover_rl.report.groups import Group, Panel
-from discover_rl.report.style import LineStyle
 
 CAPTIONS = {
     "paper": "mean of runs, half a standard deviation to either side",

@@ -18,8 +18,10 @@ import numpy as np
 from discover_rl.config import current_names
 from discover_rl.report import (
     bands,
+    conclusion,
     discovery,
     formatting,
+    page_tables,
     statistics,
     style,
     summary,
@@ -47,16 +49,6 @@ FEWEST_POINTS = 60
 """How many points every curve may have, however many curves there are."""
 NUMBER = re.compile(r"\[?([+−-]?[\d,]*\.?\d+)")
 """How an entry begins that is sorted by its number."""
-NOTHING = "–"
-"""What tables show where there is no number."""
-DARK: dict[str, str] = dict(
-    zip(
-        ("black", *style.COLOURS),
-        ("#F1F3F5", "#4CA6E0", "#F58A45", "#2CC39A", "#E29AC4", "#F2B632", "#9AD6F8", "#C9935A"),
-        strict=True,
-    )
-)
-"""The figures' colours, and lighter ones for a dark background."""
 DASHES: dict[Any, tuple[float, ...]] = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1, 1.6)}
 """Dashes and gaps that Matplotlib has names for, in widths of the line."""
 
@@ -87,6 +79,7 @@ def build(
         "progress": everything.progress,
         "states": [[state, states[state]] for state in status.STATES if states[state]],
         "facts": _facts(everything),
+        "conclusion": conclusion.sentences(analyses),
         "windows": WINDOWS,
         "window": bands.WINDOW,
         "kinds": KINDS,
@@ -190,8 +183,8 @@ def _group(analysis: Analysis, places: Mapping[int, int]) -> Tree:
         "lines": [
             {
                 "label": label,
-                "light": "#111418" if styles[label].colour == "black" else styles[label].colour,
-                "dark": DARK[styles[label].colour],
+                "light": styles[label].colour,
+                "dark": styles[label].dark,
                 "dash": _dash(styles[label].dashes),
                 "marker": styles[label].marker,
                 "begun": group.begun(label),
@@ -218,37 +211,15 @@ def _dash(dashes: Any) -> tuple[float, ...]:
 
 def _tables(analysis: Analysis) -> list[Tree]:
     overview, details = tables.overview(analysis), tables.details(analysis)
+    area = tables.overview(analysis, "area")
     found = [_table("Final scores", overview, tables.remarks(analysis))]
     if analysis.comparisons:
-        found.append(_table("Against the baseline", _comparison_table(analysis), []))
+        found.append(_table("Against the baseline", page_tables.comparison_table(analysis), []))
+        found.append(_table("Areas against the baseline", page_tables.area_table(analysis), []))
     more = {"Suite score": discovery.suite(analysis), "Reward found": discovery.table(analysis)}
     found += [_table(title, table, []) for title, table in more.items() if table is not None]
+    found.append(_table("Area under the curve", area, []))
     return [*found, _table("In detail", details, tables.published_remarks(analysis))]
-
-
-def _comparison_table(analysis: Analysis) -> tables.Table:
-    group, base = analysis.group, formatting.quoted(analysis.group.base)
-    head = ["task", group.kind, "verdict", "difference of IQMs [95\xa0%]"]
-    head += [f"a run is above one of {base} [95\xa0%]", f"steps to the score of {base} [95\xa0%]"]
-    head += ["resamples that never reach it", "runs"]
-    rows = []
-    for compared in analysis.comparisons:
-        verdict, difference, better, steps, never = "nothing can be said yet", *[NOTHING] * 4
-        if compared.difference is not None and compared.improvement is not None:
-            difference = summary.interval_text(compared.difference)
-            better = summary.probability_text(compared.improvement)
-            verdict = summary.verdict(
-                compared.difference, compared.runs, compared.label, compared.failed
-            )
-        if compared.reached is not None:
-            steps = summary.step_text(compared.reached)
-            never = summary.never_reached_text(compared.reached) or NOTHING
-        runs = f"{compared.runs[0]} and {compared.runs[1]}"
-        names = [compared.panel, compared.label]
-        texts = [*names, verdict, difference, better, steps, never, runs]
-        claimed = bool(compared.claim)
-        rows.append([tables.Entry(text, claimed and i == 2) for i, text in enumerate(texts)])
-    return tables.Table(head, rows, f"Each compared with {base}")
 
 
 def _table(title: str, table: tables.Table, notes: Sequence[str]) -> Tree:
@@ -258,7 +229,7 @@ def _table(title: str, table: tables.Table, notes: Sequence[str]) -> Tree:
     column without any entry is left out.
     """
     texts = [[row[i].text for row in table.rows] for i in range(len(table.head))]
-    kept = [i for i, column in enumerate(texts) if not i or set(column) - {NOTHING}]
+    kept = [i for i, column in enumerate(texts) if not i or set(column) - {page_tables.NOTHING}]
     numeric = {i: _numeric(texts[i]) for i in kept}
 
     def entry(found: tables.Entry, by_number: bool) -> list[Any]:
@@ -276,7 +247,7 @@ def _table(title: str, table: tables.Table, notes: Sequence[str]) -> Tree:
 
 def _numeric(texts: Sequence[str]) -> bool:
     """Whether a column has numbers."""
-    written = [text for text in texts if not text.startswith((NOTHING, "not reached"))]
+    written = [text for text in texts if not text.startswith((page_tables.NOTHING, "not reached"))]
     return bool(written) and all(NUMBER.match(text) for text in written)
 
 
@@ -298,7 +269,7 @@ def _missing(everything: Data) -> Tree:
     for results in everything.cells:
         states = Counter(run.state for run in results.runs)
         if states["done"] < len(results.runs):
-            counted = [str(states[state] or NOTHING) for state in status.STATES]
+            counted = [str(states[state] or page_tables.NOTHING) for state in status.STATES]
             rows.append([results.cell.name, *counted])
     table = tables.Table(["runs of", *status.STATES], _entries(rows), "")
     return _table("Not done", table, [])

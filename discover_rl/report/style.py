@@ -8,21 +8,16 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from discover_rl.report import colours
+from discover_rl.report.colours import LineStyle
 from discover_rl.report.groups import Group
 from discover_rl.system import extras
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, made for all kinds of colour vision, without its yellow, which is too
-# pale for lines. Dashes and markers distinguish lines where there is no colour. The lengths of the
-# three have no common divisor, so that they do not repeat together.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C510A")
-DASHES = ("-", "-.", (0, (1, 1)), (0, (6, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
-MARKERS = ("o", "^", "D", "v", "P", "X")
-"""Colours, dashes and markers of lines other than the baseline's, in order."""
 SETTINGS: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 10}
 """Matplotlib's settings for the figures of a report."""
 DPI = 200
@@ -31,29 +26,15 @@ FORMATS: dict[str, Any] = {"png": {"Software": None}, "svg": {"Date": None}}
 """File formats, each with the metadata to leave out, so that a file is the same another day."""
 
 
-class LineStyle(NamedTuple):
-    """How a line is drawn: its colour, and Matplotlib's dashes and marker."""
-
-    colour: str
-    dashes: Any
-    marker: str
-
-
 def line_styles(group: Group) -> dict[str, LineStyle]:
-    """The style of each line of a group, by label.
+    """The style of each line of a group, by label: that of its strategy, whichever is the baseline.
 
-    The baseline is black and dashed, DISCOVER blue and solid; the others have what is left.
+    Where lines are values of a setting, their colours say which value it is.
     """
-    rivals = sorted(group.rivals, key=lambda label: label != "discover")  # stable
-    styles = {
-        label: LineStyle(*(_cycled(values, i) for values in (COLOURS, DASHES, MARKERS)))
-        for i, label in enumerate(rivals)
-    }
-    return {group.base: LineStyle("black", "--", "s"), **styles}
-
-
-def _cycled(values: Sequence[Any], i: int) -> Any:
-    return values[i % len(values)]
+    if group.kind == "setting":
+        return colours.line_styles(dict.fromkeys(group.labels, ""))
+    lines = {label: line for panel in group.panels for label, line in panel.lines.items()}
+    return colours.line_styles({label: lines[label].cell.strategy for label in group.labels})
 
 
 def plain(text: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from discover_rl.report import comparisons, formatting
+from discover_rl.report import comparisons, conclusion, formatting
 from discover_rl.report.across import Pair
 from discover_rl.report.comparisons import Analysis, Comparison
 from discover_rl.report.data import FEWEST_RUNS, Data, Results, RunInfo
@@ -34,6 +34,8 @@ def text(everything: Data, analyses: Sequence[Analysis], notes: Sequence[str] = 
     for analysis in analyses:
         parts += [f"## {analysis.group.title}", *sentences(analysis)]
     parts += ["## Where the numbers are from", *provenance(everything, notes)]
+    if said := conclusion.sentences(analyses):
+        parts += ["## Conclusion", *said]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

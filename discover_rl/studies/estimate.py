@@ -3,7 +3,9 @@
 Hours are computed from short measurements. For every algorithm × strategy of the study, cohorts of
 the planned size train for a few hundred steps, on a GPU for a few thousand, in a folder that is
 removed afterwards, as many at once as in the study. For every task, an environment is stepped for a
-moment. Measurements are kept in the user's cache, so the next estimate is immediate. Two things are
+moment. Measurements are kept in the user's cache, so the next estimate is immediate. On a GPU,
+cohorts are measured one after the other and several at once, and what is faster is what `discover
+run` does. Copies of one cohort are measured, not a mixture of strategies. Two more things are
 simplified: networks with more inputs, as Humanoid's, are not measured separately, and episodes of
 evaluation are assumed to last to their time limit.
 """
@@ -16,7 +18,7 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +42,10 @@ STEPS = 300
 """How many steps are measured. About as many come before and are not measured."""
 STEPS_ON_GPU = 3000
 """How many steps are measured on a GPU, where a fused loop makes many steps at once."""
+AT_ONCE = (2, 4)
+"""How many cohorts at once are tried on a GPU, beside one."""
+GAIN = 0.95
+"""Several at once must take less than this share of the time of fewer: measurements scatter."""
 ACTING = 1.3
 """The time of a step in an evaluation, relative to a step of the environment alone."""
 
@@ -81,8 +87,62 @@ class Timings:
         return self._known.get(name)
 
 
+def at_once(
+    jobs: Sequence[Job], timings: Timings, measuring: Callable[[str], None] | None = None
+) -> int:
+    """How many cohorts are trained at once on the GPU: as many as were measured to be faster.
+
+    Args:
+        jobs: the cohorts.
+        timings: measurements so far; new ones are added.
+        measuring: is called before each measurement with its description. None: nothing is
+            measured, only earlier measurements are used.
+
+    Returns:
+        1 where nothing was measured, where memory does not hold more, and where more are no faster.
+    """
+    mine, first = [job for job in jobs if job.place == "gpu"], {}
+    for job in mine:
+        first.setdefault(kind(job), job)
+    if len(mine) < 2:
+        return 1
+    largest = max(len(job.runs) * plan.lane_bytes(job.runs[0]) for job in first.values())
+    best, least = 1, _learning(mine, first, 1, timings, measuring)
+    for count in AT_ONCE:
+        if least is None or count > len(mine):
+            break
+        if count * largest > plan.MEMORY_SHARE * hardware.gpu_memory():
+            break
+        seconds = _learning(mine, first, count, timings, measuring)
+        if seconds is not None and seconds < GAIN * least:
+            best, least = count, seconds
+    return best
+
+
+def _learning(
+    jobs: Sequence[Job],
+    first: Mapping[str, Job],
+    count: int,
+    timings: Timings,
+    measuring: Callable[[str], None] | None,
+) -> float | None:
+    """Seconds that the steps of all cohorts take, so many at once; None if it is not known."""
+    total = 0.0
+    for job in jobs:
+        like = first[kind(job)]
+        measure = functools.partial(_measured, like, measuring, count) if measuring else None
+        seconds = timings.get(kind(like, count), measure)
+        if seconds is None:
+            return None
+        total += len(job.runs) * (job.runs[0].steps - job.step) * seconds / count
+    return total
+
+
 def costs(
-    jobs: Sequence[Job], timings: Timings, measuring: Callable[[str], None] | None
+    jobs: Sequence[Job],
+    timings: Timings,
+    measuring: Callable[[str], None] | None,
+    on_gpu: int = 1,
 ) -> list[Cost]:
     """Estimate the cost of every cohort.
 
@@ -91,6 +151,7 @@ def costs(
         timings: measurements so far; new ones are added.
         measuring: is called before each measurement with its description. None: nothing is
             measured, only earlier measurements are used.
+        on_gpu: how many are trained at once on the GPU.
     """
     sizes: dict[Any, int] = {}
     first: dict[str, Job] = {}
@@ -102,7 +163,7 @@ def costs(
             sizes[size] = plan.lane_bytes(run)
         # One measurement serves all cohorts of a kind: they differ in the task alone.
         like = first.setdefault(kind(job), job)
-        found.append(_cost(job, like, sizes[size], timings, measuring))
+        found.append(_cost(job, like, sizes[size], timings, measuring, on_gpu))
     return found
 
 
@@ -125,19 +186,22 @@ def step_seconds(jobs: Sequence[Job], timings: Timings) -> dict[tuple[str, str],
     return {pair: float(np.median(each)) for pair, each in found.items()}
 
 
-def hours(jobs: Sequence[Job], found: Sequence[Cost], processes: int = 0) -> float | None:
+def hours(
+    jobs: Sequence[Job], found: Sequence[Cost], processes: int = 0, on_gpu: int = 1
+) -> float | None:
     """How many hours all cohorts take together.
 
     Args:
         jobs: the cohorts.
         found: the cost of each.
         processes: how many are trained at once; 0: as many as are faster.
+        on_gpu: how many are faster on the GPU.
 
     Returns:
         Hours; None if the time of a cohort is not known.
     """
     by_place = [0.0]
-    for place, most in places(processes).items():
+    for place, most in places(processes, on_gpu).items():
         pairs = zip(jobs, found, strict=True)
         seconds = [cost.seconds for job, cost in pairs if job.place == place]
         if None in seconds:
@@ -147,15 +211,16 @@ def hours(jobs: Sequence[Job], found: Sequence[Cost], processes: int = 0) -> flo
     return max(by_place) / 3600
 
 
-def peak(jobs: Sequence[Job], found: Sequence[Cost]) -> tuple[int, int]:
+def peak(jobs: Sequence[Job], found: Sequence[Cost], on_gpu: int = 1) -> tuple[int, int]:
     """The largest use of memory and disk, in bytes: when the largest cohorts train at once.
 
     Args:
         jobs: the cohorts.
         found: the cost of each.
+        on_gpu: how many are trained at once on the GPU.
     """
     memory, disk = 0, sum(cost.kept for cost in found)
-    for place, most in places().items():
+    for place, most in places(on_gpu=on_gpu).items():
         here = [cost for job, cost in zip(jobs, found, strict=True) if job.place == place]
         memory += sum(sorted(cost.memory for cost in here)[-most:])
         disk += sum(sorted(cost.disk for cost in here)[-most:])
@@ -163,7 +228,12 @@ def peak(jobs: Sequence[Job], found: Sequence[Cost]) -> tuple[int, int]:
 
 
 def _cost(
-    job: Job, like: Job, size: int, timings: Timings, measuring: Callable[[str], None] | None
+    job: Job,
+    like: Job,
+    size: int,
+    timings: Timings,
+    measuring: Callable[[str], None] | None,
+    on_gpu: int,
 ) -> Cost:
     """The cost of a cohort; `like` is the cohort that is measured for it, `size` the bytes of a
     lane."""
@@ -181,9 +251,9 @@ def _cost(
         measure = functools.partial(_physics, run.task, measuring, **making) if measuring else None
         return timings.get(_physics_kind(run.task, run.env.making), measure)
 
-    measure = functools.partial(_measured, like, measuring) if measuring else None
-    learning = timings.get(kind(like), measure)
-    start = timings.get(f"start of {kind(like)}", None)
+    measure = functools.partial(_measured, like, measuring, on_gpu) if measuring else None
+    name = kind(like, on_gpu)
+    learning, start = timings.get(name, measure), timings.get(f"start of {name}", None)
     here, there = physics(run), physics(like.runs[0])
     if learning is None or start is None or here is None or there is None:
         return Cost(lanes * size, disk, kept, None)
@@ -197,23 +267,26 @@ def _cost(
     return Cost(lanes * size, disk, kept, start + training + evaluating)
 
 
-def kind(job: Job) -> str:
-    """The name of the measurement that serves this cohort."""
+def kind(job: Job, on_gpu: int = 1) -> str:
+    """The name of the measurement that serves this cohort, with so many at once on a GPU."""
     run = job.runs[0]
     sizes = [f"{name}={getattr(run.hyper, name, '')}" for name in ("hidden", "batch_size")]
     sizes += [f"{name}={getattr(run.hyper, name, '')}" for name in ("updates", "train_every")]
     how = f"{job.place} {run.env.backend} {run.compute.precision}"
+    how += f", {on_gpu} at once" if job.place == "gpu" and on_gpu > 1 else ""
     return f"{run.algorithm} + {run.strategy}, {len(job.runs)} lanes, {' '.join(sizes)}, {how}"
 
 
-def _measured(job: Job, measuring: Callable[[str], None]) -> dict[str, float]:
+def _measured(job: Job, measuring: Callable[[str], None], on_gpu: int = 1) -> dict[str, float]:
     """Measure a cohort, with as many others at once as in the study.
 
     Returns:
         Seconds per step and lane, and seconds to start and to compile the programs.
     """
     run = job.runs[0]
-    measuring(f"{run.algorithm} + {run.strategy} on {run.task}, {len(job.runs)} lanes")
+    at_once, name = places(on_gpu=on_gpu)[job.place], kind(job, on_gpu)
+    several = f", {at_once} at once" if job.place == "gpu" and at_once > 1 else ""
+    measuring(f"{run.algorithm} + {run.strategy} on {run.task}, {len(job.runs)} lanes{several}")
     if run.on_policy:
         start = run.hyper.horizon * run.env.count
         end, hyper = 3 * start, run.hyper
@@ -228,7 +301,6 @@ def _measured(job: Job, measuring: Callable[[str], None]) -> dict[str, float]:
         if isinstance(event, Stepped) and event.step >= start:
             marks.setdefault(number, []).append((event.step, time.monotonic()))
 
-    at_once = places()[job.place]
     with tempfile.TemporaryDirectory() as folder:
         copies = []
         for i in range(at_once):
@@ -244,7 +316,7 @@ def _measured(job: Job, measuring: Callable[[str], None]) -> dict[str, float]:
     each = [(b[1] - a[1]) / (b[0] - a[0]) / len(job.runs) for a, b in spans]
     seconds = float(np.median(each))
     before = [a[1] - began - a[0] * seconds * len(job.runs) for a, _ in spans]
-    return {kind(job): seconds, f"start of {kind(job)}": max(0.0, float(np.median(before)))}
+    return {name: seconds, f"start of {name}": max(0.0, float(np.median(before)))}
 
 
 def _physics_kind(task: str, making: Making) -> str:

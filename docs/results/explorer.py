@@ -15,7 +15,7 @@ import numpy as np
 
 from discover_rl import studies
 from discover_rl.config import Run
-from discover_rl.report import style
+from discover_rl.report import colours, style
 from discover_rl.storage.records import Record, record_path
 
 HERE = Path(__file__).parent
@@ -63,8 +63,8 @@ def draw(steps: np.ndarray, diagnostics: dict[str, np.ndarray], title: str) -> b
         for axes, (name, panel_title) in zip(panels, PANELS.items(), strict=True):
             low, middle, high = np.quantile(diagnostics[name], (0.25, 0.5, 0.75), axis=0)
             axes.plot(steps, diagnostics[name].T, color="grey", linewidth=0.4, alpha=0.5)
-            axes.fill_between(steps, low, high, color=style.COLOURS[0], alpha=0.2, lw=0)
-            axes.plot(steps, middle, color=style.COLOURS[0], linewidth=1.5)
+            axes.fill_between(steps, low, high, color=colours.BLUE, alpha=0.2, lw=0)
+            axes.plot(steps, middle, color=colours.BLUE, linewidth=1.5)
             axes.set(title=panel_title, xlabel="steps")
             style.steps_axis(axes.xaxis)
             if name == "ratio":

@@ -92,16 +92,24 @@ def test_coverage_counts_cubes():
 
 
 def test_halves_are_of_whole_episodes():
-    """In two episodes of two places, the halves have nothing in common."""
-    a, b = visited(0, 600, episode=300), visited(1, 600, episode=300)
+    """In four episodes of four places, the halves have nothing in common."""
+    a, b = visited(0, 600, episode=150), visited(1, 600, episode=150)
     for run in (a, b):
-        run.replay.obs[300:] += 30.0
+        run.replay.obs[:] += 30.0 * (np.arange(600) // 150)[:, None]
     between, *within = overlaps(a, b)
     assert within == [0.0, 0.0]
     assert between > 0.1
-    alone = visitation.measure((a, visited(1, 600, episode=10**6)), 0)["stages"]["whole"]
-    assert alone["overlap"]["within"][1] is None
-    assert alone["episodes"] == [2, 1]
+
+
+@pytest.mark.parametrize("episode", [10**6, 300, 200])
+def test_nothing_is_said_of_overlap_where_there_are_too_few_episodes_to_split(episode):
+    many, few = visited(0, 600), visited(1, 600, episode=episode)
+    found = visitation.measure((many, few), 0)["stages"]["whole"]
+    assert found["overlap"]["between"] is None
+    assert found["overlap"]["within"][0] is not None
+    assert found["overlap"]["within"][1] is None
+    assert found["coverage"][1] > 0
+    assert found["episodes"] == [30, max(1, 600 // episode)]
 
 
 def test_axes_of_their_own_hide_what_is_different():

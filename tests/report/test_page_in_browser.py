@@ -44,7 +44,8 @@ def study_file(tmp_path_factory):
 
 def opened(browser, address, **options):
     """The page in a browser, and a growing list of its requests, errors and console messages."""
-    sheet = browser.new_context(viewport={"width": 1200, "height": 900}, **options).new_page()
+    usual = {"viewport": {"width": 1200, "height": 900}}
+    sheet = browser.new_context(**usual | options).new_page()
     messages = []
     sheet.on("console", lambda message: messages.append(message.text))
     sheet.on("pageerror", lambda error: messages.append(str(error)))
@@ -124,7 +125,7 @@ def test_pointing_and_arrow_keys_read_the_curves(sheet):
 
 def test_a_click_on_a_head_sorts(sheet):
     sheet.select_option("#task", "My-v0")
-    table = sheet.locator("#table-td3-2")
+    table = sheet.locator("#table-td3-4")
     head = table.get_by_role("button", name="mean")
 
     def column():
@@ -260,4 +261,35 @@ def test_a_page_that_is_watched_shows_what_is_new_and_keeps_what_was_chosen(serv
     assert "step 1,000" in sheet.locator("#tip").inner_text()
     assert sheet.locator("#live").inner_text() == "live"
     assert {text for text in messages if text != "data:,"} == {f"{address}data.json"}
+    sheet.context.close()
+
+
+def test_axes_have_names_and_the_page_ends_with_its_conclusion(sheet):
+    assert sheet.locator("#charts svg .name").all_text_contents() == [
+        *("environment steps", "return"),
+        *("environment steps", "return"),
+    ]
+    said = sheet.locator("#concluded").inner_text()
+    assert "against “gaussian”" in said
+    assert sheet.locator("#finding").inner_text() == said
+    last = sheet.locator("main > section").last
+    assert last.get_attribute("id") == "conclusion"
+
+
+def test_charts_fill_the_width_of_the_page(sheet):
+    boxes = [it.bounding_box() for it in sheet.locator("#charts svg").all()]
+    right = max(box["x"] + box["width"] for box in boxes)
+    place = sheet.locator("#charts").bounding_box()
+    assert right == pytest.approx(place["x"] + place["width"], abs=2)
+
+
+def test_a_phone_shows_that_a_table_goes_on(browser, study_file):
+    sheet, _ = opened(browser, study_file.as_uri(), viewport={"width": 390, "height": 844})
+    frame = sheet.locator("#scores .frame.more-right").first
+    assert frame.locator(".hint").is_visible()
+    frame.locator(".scroll").evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+    sheet.wait_for_function("document.querySelectorAll('#scores .frame.more-left').length")
+    first = sheet.locator("#scores .frame.more-left tbody th").first
+    assert first.bounding_box()["x"] >= 0  # the first column stays in sight
+    assert sheet.locator("#scores .frame.more-left .hint").first.is_hidden()
     sheet.context.close()

@@ -371,5 +371,7 @@ def test_the_command_reports_what_is_there(tmp_path):
     assert done.exit_code == 0, done.output
     assert "4 runs: 1 done, 3 waiting" in done.output
     assert "Runs are missing" in done.output
+    assert "## Conclusion" in done.output
+    assert done.output.split()[-1] == str(tmp_path / "to/index.html")  # and one path
     assert (tmp_path / "to/summary.md").is_file()
     assert not (tmp_path / "out/report").exists()

@@ -9,6 +9,7 @@ import pytest
 
 from discover_rl import report
 from discover_rl.report import (
+    colours,
     comparison_figures,
     comparisons,
     data,
@@ -53,8 +54,8 @@ def test_curves_of_runs_that_are_not_over_say_so_and_there_is_no_line_without_a_
     all_ = learning_curves.grid(found.group, "iqm", {})["svg"].decode()
     for svg in (one, all_):
         assert "coherent (not begun)" in svg
-        assert "#d55e00" in svg
-        assert "#009e73" not in svg  # the third rival's colour, of which there is no curve
+        assert colours.STRATEGIES["psne"].colour.lower() in svg
+        assert colours.STRATEGIES["coherent"].colour.lower() not in svg  # it has no curve
     assert "psne (5 runs, none done)" in one
     assert "“psne”: 5 runs, none done; “coherent”: not begun" in all_
 

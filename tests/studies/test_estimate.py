@@ -32,9 +32,9 @@ def pretended(monkeypatch):
     millisecond for a step of the task; the strategies that are measured."""
     strategies = []
 
-    def measured(job, measuring):
+    def measured(job, measuring, on_gpu=1):
         strategies.append(job.runs[0].strategy)
-        kind = estimate._kind(job)
+        kind = estimate.kind(job)
         return {kind: 2e-3, f"start of {kind}": 10.0}
 
     monkeypatch.setattr(estimate, "_measured", measured)
@@ -133,3 +133,64 @@ def test_a_measurement_is_of_the_right_size(jobs, capsys):
         assert cost.seconds is not None
         assert 1.0 < cost.seconds < 300.0
     assert not jobs[0].out.exists()
+
+
+# One after the other, or side by side
+
+
+@pytest.fixture
+def on_gpu(jobs, monkeypatch):
+    """The two cohorts, as if they were on a GPU with memory for both."""
+    monkeypatch.setattr(hardware, "gpu_memory", lambda: 10**12)
+    return [job._replace(place="gpu") for job in jobs]
+
+
+def measurements(monkeypatch, alone, at_once):
+    """Pretend that a step of a lane takes so long, alone and with another cohort at once."""
+    asked = []
+
+    def measured(job, measuring, count=1):
+        asked.append((job.runs[0].strategy, count))
+        name = estimate.kind(job, count)
+        return {name: alone if count == 1 else at_once, f"start of {name}": 1.0}
+
+    monkeypatch.setattr(estimate, "_measured", measured)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("at_once", "chosen"),
+    [(1.5e-3, 2), (1.95e-3, 1), (3e-3, 1)],  # faster, not by enough, slower
+)
+def test_cohorts_train_side_by_side_where_that_was_measured_as_faster(
+    on_gpu, monkeypatch, at_once, chosen
+):
+    asked = measurements(monkeypatch, 1e-3, at_once)
+    assert estimate.at_once(on_gpu, estimate.Timings(), str) == chosen
+    assert asked == [("none", 1), ("gaussian", 1), ("none", 2), ("gaussian", 2)]
+    # `discover run` measures nothing, and does what plan found.
+    assert estimate.at_once(on_gpu, estimate.Timings()) == chosen
+    assert len(asked) == 4
+    assert engines.places(on_gpu=chosen)["gpu"] == chosen
+    assert engines.places(3, on_gpu=chosen)["gpu"] == 3  # what the user asks for comes first
+
+
+def test_they_train_one_after_the_other_where_nothing_is_known_or_memory_is_short(
+    on_gpu, jobs, monkeypatch
+):
+    assert estimate.at_once(on_gpu, estimate.Timings()) == 1
+    measurements(monkeypatch, 1e-3, 1e-3)
+    assert estimate.at_once(on_gpu[:1], estimate.Timings(), str) == 1
+    assert estimate.at_once(jobs, estimate.Timings(), str) == 1  # on a CPU
+    monkeypatch.setattr(hardware, "gpu_memory", lambda: 1000)
+    assert estimate.at_once(on_gpu, estimate.Timings(), str) == 1
+
+
+def test_the_estimate_is_of_cohorts_side_by_side(on_gpu, monkeypatch):
+    measurements(monkeypatch, 1e-3, 1.5e-3)
+    monkeypatch.setattr(estimate, "_physics", lambda task, _: {f"step of {task}": 1e-9})
+    found = estimate.costs(on_gpu, estimate.Timings(), str, on_gpu=2)
+    each = 1 + 2 * 120 * 1.5e-3
+    assert [cost.seconds for cost in found] == [pytest.approx(each, rel=1e-3)] * 2
+    assert estimate.hours(on_gpu, found, on_gpu=2) == pytest.approx(each / 3600, rel=1e-3)
+    assert estimate.peak(on_gpu, found, on_gpu=2)[0] == sum(cost.memory for cost in found)

@@ -9,7 +9,8 @@ each cube,
 
 Two samples of one distribution do not overlap wholly either. So samples are halves of a run's
 episodes, drawn at random. Overlap within a run is that of its halves, between runs that of a half
-of each, so both are of samples of the same size.
+of each, so both are of samples of the same size. Of a run with fewer than four episodes, halves
+would be single episodes: nothing is said of its overlap.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ CUBE = 0.5
 """Side of a cube, in standard deviations of a state's numbers."""
 MEASURED = 100_000
 """How many states of a run are measured, at most."""
+FEWEST_EPISODES = 4
+"""With fewer, a run is not split: a half would be one episode, and two of these need have nothing
+in common though nothing has changed."""
 SPLITS = 50
 """How many times a run's episodes are divided into halves."""
 
@@ -88,7 +92,8 @@ def measure(runs: Sequence[VisitedStates], seed: int) -> dict[str, Any]:
 
     Returns:
         How many states and cubes there are, the variance that the common axes explain, coverage
-        and overlap by stage, and, for comparison, the overlap of runs that are each on their own
+        and overlap by stage (None where a run has too few episodes to split), and, for comparison,
+        the overlap of runs that are each on their own
         principal axes; ready for JSON.
     """
     count = min(MEASURED, *(len(run.replay.obs) for run in runs))
@@ -140,18 +145,17 @@ def _compare(samples: Sequence[Sample], cubes: int, seed: int) -> dict[str, Any]
         for overlaps, pair in zip(within, halves, strict=True):
             if pair is not None:
                 overlaps.append(overlap(*pair))
-        a, b = (
-            [np.bincount(sample.cubes, minlength=cubes)] if pair is None else pair
-            for sample, pair in zip(samples, halves, strict=True)
-        )
-        between.append(np.mean([overlap(x, y) for x, y in itertools.product(a, b)]))
+        split = [pair for pair in halves if pair is not None]
+        if len(split) == len(halves):
+            pairs = itertools.product(*split)
+            between.append(np.mean([overlap(x, y) for x, y in pairs]))
     return {
         "coverage": [len(np.unique(sample.cubes)) / cubes for sample in samples],
         "effective_cubes": [_effective_cubes(sample, cubes) for sample in samples],
         "episodes": [len(np.unique(sample.episode)) for sample in samples],
         "overlap": {
             "between": _spread(between),
-            "within": [_spread(overlaps) if overlaps else None for overlaps in within],
+            "within": [_spread(overlaps) for overlaps in within],
         },
     }
 
@@ -159,9 +163,9 @@ def _compare(samples: Sequence[Sample], cubes: int, seed: int) -> dict[str, Any]
 def _halves(
     sample: Sample, cubes: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Counts per cube of two random halves of the episodes; None if there is one episode only."""
+    """Counts per cube of two random halves of the episodes; None if they are too few."""
     _, episode, sizes = np.unique(sample.episode, return_inverse=True, return_counts=True)
-    if len(sizes) < 2:
+    if len(sizes) < FEWEST_EPISODES:
         return None
     order = rng.permutation(len(sizes))
     before = np.cumsum(sizes[order]) - sizes[order]
@@ -180,7 +184,9 @@ def _effective_cubes(sample: Sample, cubes: int) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
-def _spread(numbers: Sequence[float]) -> dict[str, float]:
-    """Mean, and the range of the middle 90 %."""
+def _spread(numbers: Sequence[float]) -> dict[str, float] | None:
+    """Mean, and the range of the middle 90 %; None if there are no numbers."""
+    if not numbers:
+        return None
     low, high = np.quantile(numbers, (0.05, 0.95))
     return {"mean": float(np.mean(numbers)), "low": float(low), "high": float(high)}

@@ -1,6 +1,6 @@
 // Learning curves of one panel, as SVG. All numbers come from the data; none is computed here.
 
-const MARGIN = { left: 58, right: 14, top: 10, bottom: 30 };
+const MARGIN = { left: 72, right: 14, top: 10, bottom: 46 };
 const MARKS = {
   o: "M-3,0a3,3 0 1,0 6,0a3,3 0 1,0 -6,0",
   s: "M-2.7,-2.7H2.7V2.7H-2.7Z",
@@ -126,7 +126,13 @@ function axes(picture, x, y, right, base, xs, ys) {
     const there = { x: x(tick).toFixed(1), y: base + 18, "text-anchor": "middle" };
     picture.append(svg("text", { class: "tick", ...there }, short(tick)));
   }
-  picture.append(svg("path", { class: "axis", d: `M${MARGIN.left},${base}H${right}` }));
+  const middle = (MARGIN.top + base) / 2;
+  picture.append(
+    svg("path", { class: "axis", d: `M${MARGIN.left},${base}H${right}` }),
+    svg("text", { class: "tick name", x: (MARGIN.left + right) / 2, y: base + 38,
+      "text-anchor": "middle" }, "environment steps"),
+    svg("text", { class: "tick name", transform: `translate(13,${middle}) rotate(-90)`,
+      "text-anchor": "middle" }, "return"));
 }
 
 function draw(data, group, panel, picture, width, height) {
@@ -150,6 +156,7 @@ function draw(data, group, panel, picture, width, height) {
   const y = (value) => base - ((value - low) / (high - low)) * (base - MARGIN.top);
   const wanted = Math.max(2, Math.round((base - MARGIN.top) / 45));
   axes(picture, x, y, right, base, nice(0, last, width > 480 ? 6 : 4), nice(low, high, wanted));
+  picture.classList.toggle("crowded", lines.length > 5);
   picture.append(...lines.map((curve) => drawLine(curve, x, y, width > 480 ? 8 : 4)));
   const cross = svg("g", { class: "cross" });
   picture.append(cross);
@@ -202,7 +209,7 @@ function chart(data, group, panel, large, enlarge) {
   const figure = el("figure", {}, el("figcaption", {}, title), picture);
   const redraw = () => {
     const width = Math.max(240, Math.floor(figure.clientWidth));
-    const height = large ? Math.round(Math.min(460, Math.max(260, width * 0.5))) : 210;
+    const height = Math.round(Math.min(large ? 520 : 330, Math.max(230, width * 0.5)));
     drawn = draw(data, group, panel, picture, width, height);
     here = null;
   };

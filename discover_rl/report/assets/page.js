@@ -21,6 +21,11 @@ function showHead() {
   at("study").textContent = data.study;
   at("about").textContent = data.about;
   at("about").hidden = !data.about;
+  for (const place of ["finding", "concluded"]) {
+    const said = data.conclusion.length ? data.conclusion : ["There is nothing to compare."];
+    at(place).replaceChildren(...said.map((text) => el("p", {}, text)));
+  }
+  at("finding").hidden = !data.conclusion.length;
   at("facts").replaceChildren(...data.facts.map(([count, name]) =>
     el("div", {}, el("dd", {}, count), el("dt", {}, name))));
   at("bar").setAttribute("aria-label", data.progress);
@@ -137,6 +142,7 @@ function show() {
   showTables();
   showMissing();
   showRuns(data);
+  markWide();
 }
 
 // Light or dark: as the system is set, until the reader changes it.
@@ -186,7 +192,10 @@ let width = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth === width) return; // a phone's address bar comes and goes
   width = window.innerWidth;
-  requestAnimationFrame(() => charts.forEach((chart) => chart.redraw()));
+  requestAnimationFrame(() => {
+    charts.forEach((chart) => chart.redraw());
+    markWide();
+  });
 });
 
 // A page that is served asks for new data, and keeps what the reader chose.

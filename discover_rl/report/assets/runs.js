@@ -71,12 +71,12 @@ function showRuns(data) {
     ? `${total.toLocaleString("en")} runs`
     : `${some.toLocaleString("en")} of ${total.toLocaleString("en")} runs`;
   at("list").replaceChildren(
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" },
-      el("table", { id: "runs-table" },
-        el("thead", {}, heads("runs-table", COLUMNS, NUMERIC, again)),
-        el("tbody", {}, shown.flatMap((run) => row(data, run, again))))),
+    scrolling("Runs", el("table", { id: "runs-table" },
+      el("thead", {}, heads("runs-table", COLUMNS, NUMERIC, again)),
+      el("tbody", {}, shown.flatMap((run) => row(data, run, again))))),
     ...(shown.length < some
       ? [el("button", { type: "button", class: "more", "data-key": "more-runs", click: more },
         `Show all ${some.toLocaleString("en")}`)]
       : []));
+  markWide();
 }

@@ -44,11 +44,27 @@ function sortable(id, table, changed) {
     return el(i ? "td" : "th", { scope: i ? null : "row", class: table.numeric[i] ? "number" : "" },
       bold ? el("strong", {}, main) : main, aside ? el("small", {}, aside) : "");
   };
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": table.title },
-    el("table", { id },
-      el("thead", {}, heads(id, table.head, table.numeric, changed)),
-      el("tbody", {}, rows.map((row) => el("tr", {}, row.map(entry))))));
+  return scrolling(table.title, el("table", { id },
+    el("thead", {}, heads(id, table.head, table.numeric, changed)),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(entry))))));
 }
+
+// A table in a box of its own that scrolls sideways; its first column stays in sight.
+function scrolling(name, table) {
+  const box = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name,
+    scroll: (event) => shade(event.target) }, table);
+  return el("div", { class: "frame" }, box, el("p", { class: "hint" }, "More columns: scroll →"));
+}
+
+// Say of each side of a box whether columns are hidden there.
+function shade(box) {
+  const left = box.scrollWidth - box.clientWidth - box.scrollLeft;
+  box.parentElement.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
+  box.parentElement.classList.toggle("more-left", box.scrollLeft > 1);
+  box.parentElement.classList.toggle("more-right", left > 1);
+}
+
+const markWide = () => document.querySelectorAll(".scroll").forEach(shade);
 
 function titled(id, table, changed) {
   return [

@@ -26,6 +26,7 @@ def choose(
     address: str | None = None,
     processes: int = 0,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    on_gpu: int = 1,
 ) -> Callable[[Sequence[Job], Hear, Callable[[], bool], float], list[Outcome]]:
     """The engine of this name.
 
@@ -34,28 +35,38 @@ def choose(
         address: of a Ray cluster.
         processes: how many cohorts are trained at once; 0: as many as are faster.
         checkpoint_seconds: time between checkpoints.
+        on_gpu: how many are trained at once on a GPU of this machine, if `processes` is 0.
     """
+    check(name, address)
     if name == "ray":
         from discover_rl.training.engines import ray
 
         return functools.partial(
             ray.run, address=address, processes=processes, checkpoint_seconds=checkpoint_seconds
         )
-    if name != "local":
-        raise UserError(f"There is no engine {name}. There are local and ray.")
-    if address:
-        raise UserError("--address is for --engine ray.")
     from discover_rl.training.engines import local
 
     return functools.partial(
-        local.run, places=places(processes), checkpoint_seconds=checkpoint_seconds
+        local.run, places=places(processes, on_gpu), checkpoint_seconds=checkpoint_seconds
     )
 
 
-def places(processes: int = 0) -> dict[str, int]:
+def check(name: str, address: str | None) -> None:
+    """Raise a UserError unless there is an engine of this name, which takes this address."""
+    if name not in ("local", "ray"):
+        raise UserError(f"There is no engine {name}. There are local and ray.")
+    if address and name == "local":
+        raise UserError("--address is for --engine ray.")
+
+
+def places(processes: int = 0, on_gpu: int = 1) -> dict[str, int]:
     """How many cohorts are trained at once on this machine, on the CPU and on the GPU.
 
     Beside those of a GPU, whose environments take cores too, half of the cores are left to others.
+
+    Args:
+        processes: how many on either; 0: as many as are faster.
+        on_gpu: how many are faster on the GPU.
     """
     others = hardware.cores() // (2 if hardware.accelerated() else 1)
-    return {"cpu": processes or max(1, others), "gpu": processes or 1}
+    return {"cpu": processes or max(1, others), "gpu": processes or on_gpu}
