@@ -1,5 +1,6 @@
 """Training that is killed or interrupted and started again: nothing is lost."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from discover_rl import config
 from discover_rl.storage import checkpoints
 from discover_rl.training import launch
+from tests.helpers.cells import is_on_policy
 from tests.helpers.trainings import OFF, assert_same_files, runs_of, settings_of
 
 COMMAND = """
@@ -67,6 +70,41 @@ def test_kill_9_loses_nothing(tmp_path, task, algorithm, strategy, kills, steps,
     request = {"task": task, "algorithm": algorithm, "strategy": strategy, "steps": steps}
     launch.train(runs_of(**request, **settings), tmp_path / "whole")
     kill_and_resume(tmp_path / "killed", kills, settings=settings, **request)
+    assert_same_files(tmp_path / "whole", tmp_path / "killed")
+
+
+# With those above and those of a study, more than a hundred kills, nearly all past a checkpoint:
+# for each strategy with a memory of its own, and for both families.
+MEMORIES = [
+    ("ddpg", "zeta"),
+    ("ddpg", "meta"),
+    ("td3", "ou"),
+    ("td3", "corner"),
+    ("td3", "psne"),
+    ("td3", "rnd"),
+    ("td3", "seek"),
+    ("sac", "pink"),
+    ("sac", "gsde"),
+    ("sac", "noisynet"),
+    ("sac", "see"),
+    ("ppo", "pink"),
+    ("ppo", "coherent"),
+    ("a2c", "ou"),
+]
+KILLS = 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "strategy"), MEMORIES)
+def test_kill_9_loses_no_memory(tmp_path, algorithm, strategy):
+    steps = 4_000 if is_on_policy(algorithm) else 600
+    settings = settings_of(algorithm) | {"eval.every": steps // 4, "eval.episodes": 1}
+    request = {"task": "Pendulum-v1", "algorithm": algorithm, "strategy": strategy}
+    request |= {"steps": steps, "seeds": 2, "settings": settings}
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    words = [str(tmp_path / "request.json"), str(tmp_path / "killed"), str(KILLS)]
+    subprocess.run([sys.executable, "-m", "tests.helpers.killer", *words], check=True)
+    launch.train(config.resolve(config.Request(**request)), tmp_path / "whole")
     assert_same_files(tmp_path / "whole", tmp_path / "killed")
 
 
