@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from discover_rl.core.types import Stopped, UserError
+from discover_rl.core.types import Spec, Stopped, UserError
+from discover_rl.envs.settings import Env
 from discover_rl.envs.spaces import spaces
 from discover_rl.envs.tasks import Unmakeable
 from discover_rl.storage import checkpoints, files
@@ -68,9 +69,10 @@ def prepare(
     Raises:
         UserError: a task does not exist, or the folder holds something else.
     """
-    for cell in {(cell.task, cell.runs[0].env): cell for cell in study.cells}.values():
+    specs: dict[tuple[str, Env], Spec] = {}
+    for key, cell in {(cell.task, cell.runs[0].env): cell for cell in study.cells}.items():
         try:
-            spaces(cell.task, cell.runs[0].env, plan.place_of(cell.runs[0]))
+            specs[key] = spaces(*key, plan.place_of(cell.runs[0]))
         except Unmakeable:
             continue  # its own runs will fail, and no others
         except UserError as error:
@@ -87,7 +89,7 @@ def prepare(
         if header and not anyway:
             jobs.refuse_changed_code(run, sources_in(header), out)
     if here:
-        _check_memory([cell for cell in study.cells if not over.issuperset(cell.names)])
+        _check_memory([cell for cell in study.cells if not over.issuperset(cell.names)], specs)
     cohorts = plan.agreed(study, out, shard, retry)
     for job in cohorts:
         path = checkpoints.find(job.workdir)
@@ -96,14 +98,15 @@ def prepare(
     return [job._replace(anyway=anyway) for job in cohorts]
 
 
-def _check_memory(cells: Sequence[Cell]) -> None:
-    """A UserError if this machine has too little memory for one run of any of these cells."""
+def _check_memory(cells: Sequence[Cell], specs: Mapping[tuple[str, Env], Spec]) -> None:
+    """A UserError if this machine has too little memory for one run of any of these cells; `specs`
+    are the spaces of those that can be made."""
     for cell in cells:
         first = cell.runs[0]
+        spec = specs.get((first.task, first.env))
         try:
-            memory.check([first], spaces(first.task, first.env, plan.place_of(first)))
-        except Unmakeable:
-            continue
+            if spec is not None:
+                memory.check([first], spec)
         except UserError as error:
             raise UserError(f"{cell.where}, {cell.name}: {error}") from error
 
