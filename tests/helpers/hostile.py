@@ -64,13 +64,15 @@ def damaged(draw, content: bytes) -> bytes:
 @st.composite
 def rewritten(draw, content: bytes) -> bytes:
     """The content of a file of JSON, or of lines of JSON, in which one value is another or gone."""
-    try:
-        json.loads(content)
-        whole = [content]
-    except ValueError:  # the lines are objects
-        whole = [line for line in content.splitlines() if line.startswith(b"{")]
+    lines = content.splitlines()
+    whole = (
+        lines if all(line.startswith(b"{") and line.endswith(b"}") for line in lines) else [content]
+    )
     which = draw(st.integers(0, len(whole) - 1))
-    root = [json.loads(whole[which])]
+    try:
+        root = [json.loads(whole[which])]
+    except ValueError:  # more than JSON, such as a checksum
+        return draw(damaged(content))
     places = [(root, 0)]
     for holder, key in places:
         child = holder[key]
