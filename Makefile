@@ -8,7 +8,7 @@ PEERS := .venv-peers/ready
 AS_SHIPPED := tests/studies/test_kill_study.py tests/training/test_kill.py
 AS_SHIPPED += tests/training/test_learning.py tests/training/test_training.py
 
-.PHONY: demo test slow lint types docs check bench reproduce-small clean
+.PHONY: demo test slow fuzz lint types docs check bench reproduce-small clean
 
 demo: $(READY)  ## train TD3 on a task that it solves only by exploring, and draw the curves
 	$(BIN)/python examples/demo.py
@@ -19,6 +19,9 @@ test: $(READY)  ## the tests, all but the slow ones
 slow: $(READY)  ## the slow tests: learning, and every cell of the matrix
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow $(addprefix --ignore=,$(AS_SHIPPED))
 	XLA_FLAGS= $(BIN)/python -m pytest -n 2 --maxschedchunk 1 -m slow $(AS_SHIPPED)
+
+fuzz: $(READY)  ## hostile command lines and files, other ones each time: 20,000, in ten minutes
+	FUZZ=15 $(BIN)/python -m pytest -n 2 -m slow tests/test_fuzz.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
