@@ -35,12 +35,17 @@ class Eval:
         high=10**9,
     )
     stop_at: float = setting(
-        math.inf, "A run ends early once its mean return reaches this.", omit_default=True
+        math.inf,
+        "A run ends early once its mean return reaches this; inf: never.",
+        low=-(10**9),
+        high=10**9,
+        omit_default=True,
     )
     patience: int = setting(
         0,
         "Evaluations without a better one after which a run ends early; 0: never.",
         low=0,
+        high=10**9,
         omit_default=True,
     )
 
