@@ -230,7 +230,7 @@ def check_policy(place: Path, case: tuple[str, bytes]) -> None:
     before = hostile.snapshot(copy)
     with contextlib.suppress(UserError):
         load_policy(copy / "run")
-        ends_well("evaluate", "copy", "--episodes", "1", "--task", "Pendulum-v1")
+    ends_well("evaluate", "copy", "--episodes", "1", "--task", "Pendulum-v1")
     assert hostile.snapshot(copy) == before
 
 
