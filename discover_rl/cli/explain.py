@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from discover_rl.system.text import printable
+
 
 def task(name: str, algorithm: str, strategy: str) -> None:
     """Print what a run on a task would use."""
@@ -16,7 +18,7 @@ def task(name: str, algorithm: str, strategy: str) -> None:
     whole = completed(name)
     (run,) = resolve(Request(whole, algorithm, strategy))
     command = f"discover train {whole} --algorithm {run.algorithm} --strategy {run.strategy}"
-    typer.echo(f"{command} would use, for {run.steps:,} steps:")
+    _say(f"{command} would use, for {run.steps:,} steps:")
     _echo({setting: {found: None} for setting, found in _hashable(origins(run))})
 
 
@@ -26,12 +28,12 @@ def study(name: str) -> None:
     from discover_rl.studies import load
 
     declared = load(name)
-    typer.echo(f"{declared.name}: {declared.about}")
+    _say(f"{declared.name}: {declared.about}")
     cells = declared.cells
     tasks, arms = (dict.fromkeys(getattr(cell, it) for cell in cells) for it in ("task", "arm"))
-    typer.echo(f"  {len(declared.names):,} runs of {declared.steps:,} steps at most")
-    typer.echo(f"  tasks: {', '.join(tasks)}")
-    typer.echo(f"  arms: {', '.join(arms)}")
+    _say(f"  {len(declared.names):,} runs of {declared.steps:,} steps at most")
+    _say(f"  tasks: {', '.join(tasks)}")
+    _say(f"  arms: {', '.join(arms)}")
     for algorithm in dict.fromkeys(cell.algorithm for cell in cells):
         found: dict[str, dict[Any, None]] = {}
         for cell in (cell for cell in cells if cell.algorithm == algorithm):
@@ -40,7 +42,7 @@ def study(name: str) -> None:
                 if setting.startswith("strategy."):
                     setting = f"{cell.strategy}: {setting.removeprefix('strategy.')}"
                 found.setdefault(setting, {})[one] = None
-        typer.echo(f"{algorithm} would use:")
+        _say(f"{algorithm} would use:")
         _echo(found)
 
 
@@ -56,4 +58,9 @@ def _echo(found: Mapping[str, Iterable[tuple[str, str]]]) -> None:
     for setting, several in found.items():
         values = " or ".join(dict.fromkeys(text for text, _ in several))
         said = "; ".join(dict.fromkeys(origin for _, origin in several))
-        typer.echo(f"  {setting:<27} {values:<11} {said}")
+        _say(f"  {setting:<27} {values:<11} {said}")
+
+
+def _say(text: str) -> None:
+    """Print a line; what a terminal would obey, of a stranger's file, is written out."""
+    typer.echo(printable(text))

@@ -117,3 +117,12 @@ def test_a_policys_task_neither_moves_the_cursor_nor_is_markup(here, capfd):
     assert "[/x]" in out
     assert discover("evaluate", "run") == 2
     assert "\x1b" not in capfd.readouterr().err
+
+
+def test_a_study_that_is_listed_neither_moves_the_cursor_nor_is_markup(here, capfd):
+    grid = '[grid]\ntask = "Pendulum-v1"\nalgorithm = "td3"\nstrategy = "none"\n'
+    (here / "mine.toml").write_text(f"about = {json.dumps(NASTY)}\nsteps = 100\n{grid}")
+    assert discover("list", "mine.toml") == 0
+    out, _ = capfd.readouterr()
+    assert "\x1b" not in out
+    assert "[bold red]gone[/bold red]" in out
