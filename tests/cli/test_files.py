@@ -11,7 +11,7 @@ from discover_rl import api
 from discover_rl.storage import files
 from discover_rl.system.text import printable
 from tests.cli.test_cli import discover
-from tests.envs.test_modules import save_policy
+from tests.system.test_modules import save_policy
 
 COMMANDS = [
     *(f"{command} smoke --out f" for command in ("status", "export", "report", "run", "watch")),
