@@ -36,7 +36,12 @@ class Hyper:
     max_grad_norm: float = setting(0.5, "Where the norm of gradients is cut.", above=0, high=10**9)
     initial_log_std: float = setting(0.0, "Where the logarithm of σ starts.", low=-20, high=20)
     head_gain: float = setting(
-        1.0, "Scale of the policy's last layer at the start.", low=0, high=1_000, omit_default=True
+        1.0,
+        "Scale of the policy's last layer at the start.",
+        low=0,
+        high=1_000,
+        omit_default=True,
+        static=True,
     )
     horizon: int = setting(2048, "Steps of each environment in a rollout.", low=1, high=10**9)
     minibatches: int = setting(

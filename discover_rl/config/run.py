@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from discover_rl.config.settings import Compute, Eval, Metrics, Score
-from discover_rl.core.hyperparameters import LANE_VALUES, omitted_defaults
+from discover_rl.core.hyperparameters import lane_fields, omitted_defaults
 from discover_rl.core.schedules import Amplitude
 from discover_rl.envs.settings import KWARGS, Env
 
@@ -98,6 +97,5 @@ def _plain(value: Any) -> Any:
 
 
 def _statics(hyper: Any) -> tuple[Any, ...]:
-    kinds = typing.get_type_hints(type(hyper))
-    names = [field.name for field in dataclasses.fields(hyper)]
-    return tuple(getattr(hyper, name) for name in names if kinds[name] not in LANE_VALUES)
+    names, lanes = [field.name for field in dataclasses.fields(hyper)], lane_fields(type(hyper))
+    return tuple(getattr(hyper, name) for name in names if name not in lanes)

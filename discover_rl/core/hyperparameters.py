@@ -38,6 +38,7 @@ def setting(
     above: float | None = None,
     choices: tuple[str, ...] = (),
     omit_default: bool = False,
+    static: bool = False,
 ) -> Any:
     """Declare a field with its default, a sentence for the help text, and its range.
 
@@ -53,9 +54,11 @@ def setting(
         choices: the words allowed, for a field of type str.
         omit_default: leave it out of records where it has its default. For settings that came
             later: runs without them are recorded as they always were.
+        static: a float in which the lanes of one cohort may not differ, because it is used only
+            before the first step.
     """
     meta = {"help": sentence, "low": low, "high": high, "above": above, "choices": choices}
-    meta["omit_default"] = omit_default
+    meta |= {"omit_default": omit_default, "static": static}
     return dataclasses.field(default=default, metadata=meta)
 
 
@@ -69,7 +72,7 @@ def omitted_defaults(cls: type) -> dict[str, Any]:
     >>> omitted_defaults(Hyper)
     {'gain': 1.0}
     """
-    fields = [field for field in dataclasses.fields(cls) if field.metadata["omit_default"]]
+    fields = [field for field in dataclasses.fields(cls) if field.metadata.get("omit_default")]
     return {field.name: field.default for field in fields}
 
 
@@ -102,9 +105,16 @@ def hyper(cls):
     kinds = typing.get_type_hints(cls)
     names = [field.name for field in dataclasses.fields(cls)]
     amplitudes = [name for name in names if kinds[name] is Amplitude]
-    lane_values = [name for name in names if kinds[name] in LANE_VALUES]
-    static = [name for name in names if kinds[name] not in LANE_VALUES]
+    lane_values = lane_fields(cls)
+    static = [name for name in names if name not in lane_values]
     return jax.tree_util.register_dataclass(cls, data_fields=lane_values, meta_fields=static)
+
+
+def lane_fields(cls: type) -> list[str]:
+    """The names of the fields in which the lanes of one cohort may differ."""
+    kinds, fields = typing.get_type_hints(cls), dataclasses.fields(cls)
+    floats = [field for field in fields if kinds[field.name] in LANE_VALUES]
+    return [field.name for field in floats if not field.metadata.get("static")]
 
 
 @functools.cache

@@ -269,6 +269,8 @@ def test_a_setting_that_came_later_is_recorded_where_it_has_another_value():
     assert changed.to_json()["settings"] == plain.to_json()["settings"] | later
     assert (plain.settings["head_gain"], plain.settings["normalise_advantages"]) == (1.0, "rollout")
     said = job.difference(plain.to_json(), changed.to_json())
+    swept = runs_of({"head_gain": [0.01, 1.0]}, algorithm="ppo")
+    assert [len(lanes) for lanes in cohorts(swept)] == [1, 1]  # it is part of the program
     assert said == "head_gain is 1.0 there and 0.01 here"
 
 
