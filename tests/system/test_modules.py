@@ -116,3 +116,7 @@ except SystemExit:
 def test_needed_modules_are_those_of_task_and_wrappers():
     settings = json.loads('{"env.wrappers": "a.b:C,d:E"}')
     assert modules.needed("Hopper-v5", settings) == ["a.b", "d"]
+
+
+def test_tasks_of_this_package_need_no_trust():
+    modules.check_named("study.toml", "discover_rl:SparseHopper-v0", {}, [])
