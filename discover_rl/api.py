@@ -114,7 +114,7 @@ def launch(
         from discover_rl.training import launch as training
         from discover_rl.training.observers import Observers, terminal
 
-        runs = resolve(request)
+        runs = resolve(request if fresh else training.spaced_as_before(request, folder))
         # Before anything is written, so that a wrong task leaves no trace.
         spaces(request.task, runs[0].env, hardware.place(runs[0].on_policy))
         if fresh:

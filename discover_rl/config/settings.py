@@ -62,6 +62,11 @@ class Compute:
     keep_replay: bool = setting(
         False, "Keep the replay of a finished run in its folder, for `discover visitation`."
     )
+    keep_checkpoint: bool = setting(
+        False,
+        "Keep a finished run's last checkpoint, with its replay: more steps can follow.",
+        omit_default=True,
+    )
 
 
 @dataclass(frozen=True)

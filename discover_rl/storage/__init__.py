@@ -6,6 +6,7 @@
       <run>/policy-best.*        the one that was best in an evaluation                   (policies)
       <run>/critic.*             the trained critic, once the run has ended                (critics)
       <run>/replay.safetensors   with compute.keep_replay: its transitions           (replay_export)
+      <run>/checkpoint/          with compute.keep_checkpoint: its last one       (kept_checkpoints)
       <run>/last-good/           of a run that diverged: its part of the last checkpoint before
       checkpoint-<step>/         all it takes to go on, until the cohort is done       (checkpoints)
       replay/<run>/              the replay buffers' contents, in segments             (checkpoints)

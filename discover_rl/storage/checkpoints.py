@@ -90,13 +90,13 @@ def manifest(path: Path) -> Manifest:
             f"{path} has format {found}, and this version goes on from {FORMAT}; finish these runs "
             f"with the version that began them, or remove {path} to start them over."
         )
-    content = schemas.decode(body, Manifest, str(path)) if _with_checksum(body) == raw else None
+    content = schemas.decode(body, Manifest, str(path)) if with_checksum(body) == raw else None
     if content is None or content["step"] != _step(path):
         raise schemas.malformed(path, f"its {MANIFEST}")
     return content
 
 
-def _with_checksum(body: bytes) -> bytes:
+def with_checksum(body: bytes) -> bytes:
     """A manifest's content behind a line with its checksum."""
     line = json.dumps({"format": FORMAT, "sha256": hashlib.sha256(body).hexdigest()})
     return line.encode() + b"\n" + body
@@ -113,18 +113,18 @@ def clear(workdir: Path, failed: Sequence[str] = (), out: Path | None = None) ->
     last = find(workdir)
     if last:
         for entry in manifest(last)["lanes"]:
-            kept = (out or workdir) / entry["name"] / "last-good"
-            if entry["name"] in failed and entry["file"] and not kept.exists():
-                _keep(last, entry, kept)
+            where = (out or workdir) / entry["name"] / "last-good"
+            if entry["name"] in failed and entry["file"] and not where.exists():
+                copy_lane(last, entry, where)
         # From here on there is no checkpoint, only files that are left to remove.
         (last / MANIFEST).unlink()
     for path in (*workdir.glob("checkpoint-*"), workdir / "replay"):
         files.remove(path)
 
 
-def _keep(last: Path, entry: Mapping[str, Any], kept: Path) -> None:
+def copy_lane(last: Path, entry: Mapping[str, Any], where: Path) -> None:
     """Copy a lane's part of a checkpoint to a folder of its own."""
-    draft = kept.with_suffix(".tmp")
+    draft = where.with_suffix(".tmp")
     files.remove(draft)
     draft.mkdir(parents=True)
     shutil.copyfile(last / entry["file"], draft / "lane.safetensors")
@@ -133,7 +133,8 @@ def _keep(last: Path, entry: Mapping[str, Any], kept: Path) -> None:
         (draft / "replay").mkdir(exist_ok=True)
         shutil.copyfile(file, draft / "replay" / file.name)
     files.write(draft / MANIFEST, json.dumps(entry, indent=1).encode())
-    draft.rename(kept)
+    files.remove(where)
+    draft.rename(where)
 
 
 def step_of(workdir: Path) -> int:
@@ -231,7 +232,7 @@ def save(
         if last and entry["file"] and not entry["alive"]:
             shutil.copyfile(last / entry["file"], draft / entry["file"])
     content = {"step": step, "code": provenance.code(), "lanes": entries}
-    files.write(draft / MANIFEST, _with_checksum(json.dumps(content, indent=1).encode()))
+    files.write(draft / MANIFEST, with_checksum(json.dumps(content, indent=1).encode()))
     draft.rename(out / f"checkpoint-{step}")
     files.sync(out)
     _tidy(out, step, content)

@@ -29,14 +29,11 @@ from discover_rl.core.pytrees import stack_floats
 from discover_rl.core.types import Net, Stopped
 from discover_rl.envs.envpool_vector import EnvPoolVector
 from discover_rl.envs.gymnasium_vector import GymnasiumVector
-from discover_rl.envs.tasks import choose_backend
 from discover_rl.envs.vector import Episode, VectorEnv
-from discover_rl.storage import checkpoints, scores
+from discover_rl.storage import checkpoints, kept_checkpoints, scores
 from discover_rl.storage.records import STOPPED, Record
-from discover_rl.system import hardware
 from discover_rl.training import headers, memory
-from discover_rl.training.early_stopping import may_stop
-from discover_rl.training.early_stopping import reason as reason_to_stop
+from discover_rl.training.early_stopping import may_stop, to_stop
 from discover_rl.training.evaluation import BackgroundEvaluator, Interrupted
 from discover_rl.training.evaluation_process import make_evaluator
 from discover_rl.training.events import (
@@ -91,7 +88,7 @@ class Cohort:
         self.records = [records[run.name] for run in runs]
         self.meter = Meter(self.runs, self.records, self.observer)
         self.alive = np.ones(len(runs), bool)
-        self.backend = self._backend(resumed=resume is not None)
+        self.backend = headers.backend(runs, self.records, resumed=resume is not None)
         vector = GymnasiumVector if self.backend == "gymnasium" else EnvPoolVector
         self.vector: VectorEnv = vector(
             first.task,
@@ -137,15 +134,6 @@ class Cohort:
     def _living(self) -> list[int]:
         """The lanes that are trained."""
         return np.flatnonzero(self.alive).tolist()
-
-    def _backend(self, resumed: bool) -> str:
-        """What steps the environments: decided here and now, or as it was when they began."""
-        first, asked = self.runs[0], self.runs[0].env.backend
-        if resumed and asked == "auto":
-            headers = [record.header for record in self.records if record.header]
-            asked = headers[0].get("backend", asked) if headers else asked
-        place = hardware.place(first.on_policy)
-        return choose_backend(first.task, asked, place, first.env.making)
 
     def _start(self, state: Any) -> None:
         own = headers.sources(self.runs[0])
@@ -215,6 +203,8 @@ class Cohort:
             while self.alive.any():
                 if self.observer.failed():
                     raise Interrupted
+                if self.step == steps:
+                    self._keep_checkpoint(self._living)
                 if self.step % every == 0 or self.step == steps:
                     self._evaluate(stopping)
                 if self.step == steps:
@@ -303,12 +293,10 @@ class Cohort:
 
     def _stop_early(self) -> None:
         """End the lanes that have learned enough, at the present step; leave the others alone."""
-        if may_stop(self.runs[0].eval):
-            for lane in self._living:
-                if why := reason_to_stop(self.runs[lane], self.records[lane]):
-                    self._to_stop[lane] = why
+        self._to_stop |= to_stop(self.runs, self.records)
         for lane in sorted(self._to_stop.keys() & self._living):
             # Before the last line of the record, which says that the run is done.
+            self._keep_checkpoint([lane])
             nets = self.agent.nets(self.state)
             self.outputs.save_trained(self.state, nets, [lane], self.step)
             why = self._to_stop[lane]
@@ -322,6 +310,13 @@ class Cohort:
         self.meter.measure(self.agent, self.state, *where, self._evaluating)
         if self._pending is None:
             self.meter.write(self.alive)
+
+    def _keep_checkpoint(self, lanes: Sequence[int]) -> None:
+        """Keep what it takes to go on from here in the folders of runs that end, if asked to."""
+        if asked := self.runs[0].compute.keep_checkpoint:
+            self._save()
+        names = [self.runs[lane].name for lane in lanes]
+        kept_checkpoints.keep(self.workdir, names, self.out, self.step if asked else None)
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

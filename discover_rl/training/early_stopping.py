@@ -7,6 +7,7 @@ nothing else. So a run that was killed and resumed stops where the uninterrupted
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from discover_rl.config import Eval, Run
 from discover_rl.storage import scores
@@ -28,3 +29,11 @@ def reason(run: Run, record: Record) -> str:
     if run.eval.patience and len(means) - 1 - means.index(max(means)) >= run.eval.patience:
         return f"for eval.patience, {run.eval.patience}, no evaluation was better than the best"
     return ""
+
+
+def to_stop(runs: Sequence[Run], records: Sequence[Record]) -> dict[int, str]:
+    """Which of these runs are to stop by their settings, by their places in the list, and why."""
+    if not may_stop(runs[0].eval):
+        return {}
+    reasons = enumerate(map(reason, runs, records))
+    return {lane: why for lane, why in reasons if why}

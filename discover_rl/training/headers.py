@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discover_rl import algorithms, strategies
 from discover_rl.config import Run
 from discover_rl.envs import source
+from discover_rl.envs.tasks import choose_backend
+from discover_rl.storage.records import Record
 from discover_rl.system import hardware, provenance
 
 
@@ -50,3 +52,18 @@ def header(run: Run, backend: str, own: Mapping[str, str]) -> dict[str, Any]:
     about = {"commit": provenance.commit(), "device": hardware.device_name(), "backend": backend}
     scored = {"score.last": run.score.last} if run.score.last else {}
     return {"run": run.to_json(), "code": provenance.code(), **about, **scored, **own}
+
+
+def backend(runs: Sequence[Run], records: Sequence[Record], resumed: bool) -> str:
+    """What steps a cohort's environments: decided here and now, or as it was when they began.
+
+    Args:
+        runs: of the cohort.
+        records: of these.
+        resumed: whether they have begun.
+    """
+    first, asked = runs[0], runs[0].env.backend
+    if resumed and asked == "auto":
+        before = [record.header for record in records if record.header]
+        asked = before[0].get("backend", asked) if before else asked
+    return choose_backend(first.task, asked, hardware.place(first.on_policy), first.env.making)

@@ -19,7 +19,7 @@ from discover_rl.core.types import UserError
 from discover_rl.storage import checkpoints, files
 from discover_rl.storage.records import Record, record_path
 from discover_rl.system import provenance
-from discover_rl.training import headers
+from discover_rl.training import continuation, headers
 from discover_rl.training.cohort import Cohort
 from discover_rl.training.observers.base import Observer
 
@@ -36,6 +36,7 @@ class Job(NamedTuple):
     out: Path  # the folder for records and policies
     workdir: Path  # the folder for checkpoints and the lock
     place: str = "cpu"  # or "gpu"
+    longer: bool = False  # whether its runs ended with fewer steps, and are to go on from there
     anyway: bool = False  # whether to go on though the task's code has changed
 
     @property
@@ -65,7 +66,7 @@ def train(
         Stopped: `stopping()` was true.
     """
     with files.locked(job.workdir, patience, stopping):
-        records = {run.name: open_record(run, job.out, job.anyway) for run in job.runs}
+        records = {run.name: open_record(run, job.out, job.anyway, job.longer) for run in job.runs}
         train_locked(job, records, observer, stopping, checkpoint_seconds)
 
 
@@ -77,6 +78,8 @@ def train_locked(
     checkpoint_seconds: float,
 ) -> None:
     """Like `train`, when the caller already holds the lock and has read the records."""
+    if job.longer:
+        continuation.go_on(job.runs, records, job.out, job.workdir)
     path = checkpoints.find(job.workdir)
     lanes = [run for run in job.runs if not records[run.name].over]
     if path is not None:
@@ -105,18 +108,22 @@ def _refuse_missing_records(records: Mapping[str, Record], path: Path) -> None:
         )
 
 
-def open_record(run: Run, out: Path, anyway: bool = False) -> Record:
+def open_record(run: Run, out: Path, anyway: bool = False, longer: bool = False) -> Record:
     """The run's record; a UserError if the folder holds another run's.
 
     Args:
         run: whose record it is.
         out: the folder for records and policies.
         anyway: whether a run on a task whose code has changed since is not another one.
+        longer: whether a run that has ended with fewer steps is not another one.
     """
     record = Record(record_path(out, run.name))
     if not anyway:
         refuse_changed_code(run, record.sources, out)
-    if unlike := record.header and difference(record.header["run"], run.to_json()):
+    there = record.header["run"] if record.header else run.to_json()
+    if longer and continuation.is_shorter(record, run):
+        there = there | {"steps": run.steps}
+    if unlike := difference(there, run.to_json()):
         raise UserError(f"{out} holds another run: {unlike}; choose another --out.")
     return record
 
@@ -142,12 +149,12 @@ def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """In what two runs differ, in words; '' if they are the same.
 
     A record that is older than a setting was made with its default. Where `env.backend` is left
-    open here, any will do.
+    open here, any will do. Whether the last checkpoint is kept makes no other run.
     """
     there, here = (
         {**_defaults(run), **run, **current_names(run.get("settings", {}))} for run in (there, here)
     )
-    for name in sorted((there.keys() | here.keys()) - {"settings"}):
+    for name in sorted((there.keys() | here.keys()) - {"settings", "compute.keep_checkpoint"}):
         if name == "env.backend" and here.get(name) == "auto":
             continue
         if there.get(name) != here.get(name):

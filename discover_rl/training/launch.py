@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from discover_rl.config import Run, cohorts
+from discover_rl.config import Request, Run, cohorts, resolve
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.envs.spaces import spaces
 from discover_rl.storage import checkpoints, files
 from discover_rl.storage.records import Record, read_record, sources_in
 from discover_rl.system import compilation, hardware
+from discover_rl.training import continuation, memory
 from discover_rl.training import job as jobs
-from discover_rl.training import memory
 from discover_rl.training.engines import local
 from discover_rl.training.events import Ended, Event, Finished, Started, Stepped
 from discover_rl.training.job import CHECKPOINT_SECONDS, Job
@@ -54,9 +56,12 @@ def train(
         for workdir in _workdirs(out):  # until no worker of a process that was killed is left
             with files.locked(workdir, jobs.PATIENCE):
                 pass
-        records = {run.name: jobs.open_record(run, out, anyway) for run in runs}
+        records = {run.name: jobs.open_record(run, out, anyway, longer=True) for run in runs}
         _refuse_strangers(runs[0], out, {record.path for record in records.values()}, anyway)
         begun = [job._replace(anyway=anyway) for job in _begun(runs, out)]
+        # Killed before all of its records had the new length.
+        begun = [job._replace(longer=_any_shorter(job.runs, records)) for job in begun]
+        begun += [job._replace(anyway=anyway) for job in _longer(runs, records, out, begun)]
         taken = {run.name for job in begun for run in job.runs}
         missing = {run.name for run in runs if not records[run.name].over} - taken
         fresh = _divided(runs, missing, out, processes, {job.workdir for job in begun})
@@ -72,6 +77,20 @@ def train(
                 records[run.name] = jobs.open_record(run, out, anyway)
         files.remove(out / WORKERS)
     return records
+
+
+def spaced_as_before(request: Request, out: Path) -> Request:
+    """The request with the spacing of evaluations that runs in the folder have, if it leaves that
+    open and a shorter run would have that spacing by itself: with more steps it stays as it is."""
+    if request.settings.get("eval.every") not in (None, 0, "0"):
+        return request
+    headers = (read_record(path).header for path in sorted(out.rglob("record.jsonl")))
+    header = next((found for found in headers if found), {})
+    there = header.get("run", {}).get("settings", {}).get("eval.every", 0)
+    asked = resolve(request)[0].eval.every
+    if not 1000 <= there < asked:
+        return request
+    return dataclasses.replace(request, settings={**request.settings, "eval.every": there})
 
 
 def best_processes(runs: Sequence[Run]) -> int:
@@ -147,6 +166,27 @@ def _begun(runs: Sequence[Run], out: Path) -> list[Job]:
         else:
             checkpoints.clear(workdir)  # of a process that was killed while clearing
     return begun
+
+
+def _longer(
+    runs: Sequence[Run], records: Mapping[str, Record], out: Path, begun: Sequence[Job]
+) -> list[Job]:
+    """The cohorts that have ended with fewer steps, each to go on where it was trained: here, or
+    in a process of its own, which has not as many threads."""
+    groups = continuation.groups(runs, records, out)
+    taken = {job.workdir for job in begun}
+    names = {run.name for job in begun for run in job.runs}
+    workers = (out / WORKERS / str(i) for i in itertools.count())
+    free = (workdir for workdir in workers if workdir not in taken)
+    return [
+        Job(lanes, out, out if workdir == "." else next(free), longer=True)
+        for workdir, lanes in groups
+        if lanes[0].name not in names
+    ]
+
+
+def _any_shorter(runs: Sequence[Run], records: Mapping[str, Record]) -> bool:
+    return any(continuation.is_shorter(records[run.name], run) for run in runs)
 
 
 def _divided(
