@@ -4,10 +4,13 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from discover_rl import studies
+from discover_rl.core.types import PolicyHead, Spec
 from discover_rl.report import data, groups, published
+from discover_rl.storage.policies import Policy
 
 GALLERY = Path(__file__).parents[2] / "docs/gallery"
 
@@ -38,3 +41,16 @@ def test_made_up_curves_are_understood_and_laid_over_every_line(tmp_path, monkey
     assert found.notes == ["20 published runs of 4 cells in made-up"]
     study = studies.load(str(GALLERY / "published.toml"))
     assert {published.key(cell) for cell in study.cells} == found.curves.keys()
+
+
+def test_a_film_strip_is_drawn_of_any_policy(tmp_path, monkeypatch, capsys):
+    net = {"head": {"weight": np.ones((2, 1), np.float32), "bias": np.zeros(1, np.float32)}}
+    about = {"task": "MountainCarContinuous-v0"}
+    policy = Policy(net, Spec((2,), (1,), (-1.0,), (1.0,)), PolicyHead(), about)
+    for name, content in policy.to_bytes().items():
+        (tmp_path / name).write_bytes(content)
+    path = tmp_path / "strip.png"
+    monkeypatch.setattr("sys.argv", ["strip.py", str(tmp_path), str(path)])
+    runpy.run_path(str(GALLERY / "strip.py"), run_name="__main__")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.startswith("999 steps, return ")
