@@ -35,7 +35,7 @@ discover_rl.register_strategy("push", __name__, "a constant push of the action")
 
 def main(steps: int = 3000, out: str = "runs/push") -> None:
     """Train two runs with pushes of different sizes, side by side."""
-    sizes = {"strategy.size": [0.1, 0.3]}
+    sizes: dict[str, Any] = {"strategy.size": [0.1, 0.3]}
     for result in discover_rl.train(
         "Pendulum-v1", strategy="push", steps=steps, out=out, hidden=(32, 32), **sizes
     ):
