@@ -63,6 +63,14 @@ def tune(
         ),
     ] = None,
     processes: Processes = 0,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            help="Where Optuna keeps trials: a URL (sqlite:///tuning.db) or a journal file.",
+            metavar="URL|FILE",
+            show_default="journal.log in the folder",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting, the same for all trials."),
@@ -84,7 +92,7 @@ def tune(
     request = Request(task, algorithm, strategy, steps, seeds, overrides)
     plan = tuning.make_plan(request, tuned, lanes, seed)
     folder = out if out is not None else tuning.default_folder(request)
-    result = tuning.carry_out(plan, folder, trials, processes=processes)
+    result = tuning.carry_out(plan, folder, trials, processes=processes, storage=storage)
     _show(result, plan)
     if not result.best:
         raise typer.Exit(FAILED)
@@ -109,6 +117,9 @@ def _show(result: Tuning, plan: Plan) -> None:
     if failed:
         many, first = f"{len(failed)} of {len(result.trials)} trials failed", failed[0]
         say(f"{many}, the first of them trial {first.number}: {first.failure}")
+    if len(result.importances) > 1:
+        found = [f"{name} {share:.0%}" for name, share in result.importances.items()]
+        say(f"Of the scores' variance is explained (fANOVA): {', '.join(found)}.")
     say(f"All {len(result.trials)} trials: {result.path / 'trials.csv'}")
     if result.best:
         counted = scores.planned(plan.runs(0, result.best)[0])

@@ -35,6 +35,7 @@ def tune(
     observer: Observer | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
+    storage: str | None = None,
     **overrides: Any,
 ) -> Tuning:
     """Choose hyper-parameters with Optuna.
@@ -55,6 +56,8 @@ def tune(
         observer: as for `train`.
         checkpoint_seconds: as for `train`.
         processes: as for `train`.
+        storage: where Optuna keeps trials, a URL such as "sqlite:///tuning.db" or a file for its
+            journal; in `out` by default. Its study has the name of the folder `out`.
         **overrides: settings that are the same for all trials.
 
     Returns:
@@ -74,4 +77,4 @@ def tune(
     request = Request(completed(task), algorithm, strategy, steps, seeds, overrides)
     plan = make_plan(request, ranges, lanes, seed)
     folder = Path(out) if out is not None else default_folder(request)
-    return carry_out(plan, folder, trials, observer, checkpoint_seconds, processes)
+    return carry_out(plan, folder, trials, observer, checkpoint_seconds, processes, storage)

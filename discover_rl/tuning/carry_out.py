@@ -26,8 +26,9 @@ from discover_rl.storage import files, results, schemas
 from discover_rl.storage.records import Record
 from discover_rl.system import hardware
 from discover_rl.training.signals import stop_on_signal
+from discover_rl.tuning.databases import needed, without_password
 from discover_rl.tuning.plan import MOST, Plan
-from discover_rl.tuning.trials import Journal, Tuning, needed, write_table
+from discover_rl.tuning.trials import Journal, Tuning, open_storage, write_table
 
 if TYPE_CHECKING:
     from discover_rl.training.observers import Observer
@@ -40,6 +41,7 @@ def carry_out(
     observer: Observer | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
+    storage: str | None = None,
 ) -> Tuning:
     """Train the unfinished trials of a tuning.
 
@@ -50,6 +52,7 @@ def carry_out(
         observer: hears of progress; None: the terminal.
         checkpoint_seconds: time between checkpoints.
         processes: how many processes share the runs; 0: as many as are faster.
+        storage: where Optuna keeps trials: a URL or a journal file; None: in the folder.
 
     Returns:
         All trials.
@@ -71,8 +74,10 @@ def carry_out(
     spaces(first.task, first.env, hardware.place(first.on_policy))  # before anything is written
     shown = terminal.on_terminal(out) if observer is None else contextlib.nullcontext(observer)
     with files.locked(out):
-        _claim(plan, out)
-        journal = Journal(out, plan.ranges, len(plan.seeds))
+        if storage is not None:
+            open_storage(out, storage)  # before the folder is claimed for it
+        _claim(plan, out, storage)
+        journal = Journal(out, plan.ranges, len(plan.seeds), storage)
         count = max(count, len(journal.trials))
         with shown as listener, stop_on_signal() as stopping:
 
@@ -87,7 +92,7 @@ def carry_out(
                 if _finish_batch(plan, journal, start, out, train) and observer is None:
                     terminal.say(_progress(Tuning(out, journal.trials), count))
                 write_table(out / "trials.csv", journal.trials, plan.seeds)
-        return Tuning(out, journal.trials)
+        return Tuning(out, journal.trials, journal.importances(plan.seed))
 
 
 def _progress(tuning: Tuning, count: int) -> str:
@@ -106,13 +111,15 @@ class Claim(TypedDict):
     ranges: dict[str, str]
 
 
-def _claim(plan: Plan, out: Path) -> None:
+def _claim(plan: Plan, out: Path, storage: str | None) -> None:
     """Write the request into the folder; a UserError if the folder holds something else."""
     from discover_rl.envs import source  # here, because it imports Gymnasium
 
     path, ours = out / "request.json", plan.to_json()
     if found := source.fingerprint(plan.request.task, making_of(ours["settings"])):
         ours["task's source"] = found
+    if storage is not None:
+        ours["--storage"] = without_password(storage)
     if not path.exists():
         if next(out.rglob("record.jsonl"), None):
             raise UserError(f"{out} holds runs that are no tuning's; choose another --out.")

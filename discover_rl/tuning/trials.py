@@ -12,7 +12,7 @@ import io
 import statistics
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
@@ -24,14 +24,16 @@ from msgspec import Meta
 from discover_rl.core.types import UserError
 from discover_rl.storage import files, schemas
 from discover_rl.storage.schemas import Count, Name, Text
-from discover_rl.system import extras
+from discover_rl.tuning.databases import needed, open_url, without_password
 from discover_rl.tuning.ranges import Range
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 STUDY = "tune"
-"""The name of the study in Optuna's journal."""
+"""The name of the study in Optuna's journal; in a storage of the user's it is the folder's."""
+ENOUGH = 4
+"""Trials with a score from which on importances are computed."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,9 @@ class Tuning:
     """Its folder."""
     trials: list[Trial]
     """All of them, by number."""
+    importances: dict[str, float] = field(default_factory=dict)
+    """How much of the scores' variance each tuned setting explains, by fANOVA; they sum to 1. Empty
+    where too few trials have a score."""
 
     @property
     def ranking(self) -> list[Trial]:
@@ -135,34 +140,33 @@ ENTRIES: Any = NewStudy | NewTrial | NewState | NewAttribute
 class Journal:
     """The trials of a tuning, in Optuna's journal. The caller holds the lock of the folder."""
 
-    def __init__(self, out: Path, ranges: Mapping[str, Range], seeds: int):
+    def __init__(
+        self, out: Path, ranges: Mapping[str, Range], seeds: int, storage: str | None = None
+    ):
         """Open the journal, or make a new one.
 
         Args:
             out: the folder of the tuning.
             ranges: the ranges of the tuned settings, by the settings' names.
             seeds: how many runs each trial has.
+            storage: where Optuna keeps trials: a URL or a journal file; None: in the folder.
 
         Raises:
             Malformed: its lines are not those of such a tuning.
         """
         optuna = needed()
-        path = out / "journal.log"
-        _repair(path)
-        backend = optuna.storages.journal.JournalFileBackend(str(path))
         self._distributions = {name: _distribution(given) for name, given in ranges.items()}
+        self._name = STUDY if storage is None else out.resolve().name
         with _quiet():
-            try:
-                self._storage = optuna.storages.journal.JournalStorage(backend)
-            except Exception as error:  # whatever Optuna raises where lines contradict each other
-                raise schemas.malformed(path, f"{type(error).__name__}: {error}") from error
+            self._storage = open_storage(out, storage)
             self._study = optuna.create_study(
                 storage=self._storage,
                 sampler=optuna.samplers.RandomSampler(),  # never used
-                study_name=STUDY,
+                study_name=self._name,
                 direction="maximize",
                 load_if_exists=True,
             )
+        path = out / "journal.log" if storage is None else without_password(storage)
         for trial in self._study.get_trials(deepcopy=False):
             scored = len(trial.user_attrs.get("scores", ())) == seeds
             failed = "failure" in trial.user_attrs
@@ -183,6 +187,22 @@ class Journal:
             )
             for trial in self._study.get_trials(deepcopy=False)
         ]
+
+    def importances(self, seed: int) -> dict[str, float]:
+        """How much of the scores' variance each tuned setting explains, the largest first.
+
+        Args:
+            seed: of fANOVA's forest.
+        """
+        scores = {trial.score for trial in self.trials if trial.scores}
+        if sum(bool(trial.scores) for trial in self.trials) < ENOUGH or len(scores) < 2:
+            return {}
+        importance = needed().importance
+        try:
+            evaluator = importance.FanovaImportanceEvaluator(seed=seed)
+        except ImportError:  # scikit-learn may be missing where Optuna was installed by itself
+            return {}
+        return dict(importance.get_param_importances(self._study, evaluator=evaluator))
 
     def propose(self, start: int, count: int, seed: int) -> None:
         """Add trials to the journal until it has those of a batch.
@@ -226,7 +246,7 @@ class Journal:
             failure: why it failed; None if it did not.
         """
         optuna = needed()
-        study = self._storage.get_study_id_from_name(STUDY)
+        study = self._storage.get_study_id_from_name(self._name)
         trial = self._storage.get_trial_id_from_study_id_trial_number(study, number)
         if failure is not None:
             self._storage.set_trial_user_attr(trial, "failure", failure)
@@ -234,16 +254,6 @@ class Journal:
         else:
             self._storage.set_trial_user_attr(trial, "scores", list(scores))
             self._study.tell(number, statistics.fmean(scores))
-
-
-def needed() -> Any:
-    """The package Optuna; a UserError if it is not installed."""
-    try:
-        import optuna
-        import optuna.storages.journal
-    except ImportError as error:
-        raise UserError(extras.hint("Tuning", "tune")) from error
-    return optuna
 
 
 def write_table(path: Path, trials: Sequence[Trial], seeds: Sequence[int]) -> None:
@@ -279,6 +289,22 @@ def _distribution(given: Range) -> BaseDistribution:
     whole = isinstance(low, int)
     kind = kinds.IntDistribution if whole else kinds.FloatDistribution
     return kind(low, high, log=given.log)
+
+
+def open_storage(out: Path, storage: str | None) -> Any:
+    """Optuna's storage of a tuning; a UserError, `Malformed` or not, if it cannot be opened."""
+    storages = needed().storages
+    if storage is not None and "://" in storage:
+        return open_url(storage)
+    path = out / "journal.log" if storage is None else Path(storage)
+    if storage is None:
+        _repair(path)  # a file of the user's may be in use by others
+    elif not path.parent.is_dir():
+        raise UserError(f"--storage {storage} is in a folder that does not exist.")
+    try:
+        return storages.journal.JournalStorage(storages.journal.JournalFileBackend(str(path)))
+    except Exception as error:  # whatever Optuna raises where lines contradict each other
+        raise schemas.malformed(path, f"{type(error).__name__}: {error}") from error
 
 
 def _repair(journal: Path) -> None:

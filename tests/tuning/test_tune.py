@@ -306,3 +306,37 @@ def test_values_that_are_impossible_together_fail_alone(tmp_path, pretended):
     assert all(trial.scores for trial in tuning.trials if trial.parameters != impossible)
     with pytest.raises(UserError, match="steps must be 300 at least, one rollout, not 200"):
         discover_rl.tune("Pendulum-v1", {"horizon": [50, 300]}, out=tmp_path, **settings)
+
+
+@pytest.mark.parametrize("kind", ["sqlite:///{}/trials.db", "{}/trials.log"])
+def test_trials_are_kept_in_the_users_storage_and_go_on_there(tmp_path, pretended, kind):
+    storage, out = kind.format(tmp_path), tmp_path / "lam"
+    few = {**QUICK, "trials": 4}
+    tuned(out, storage=storage, **few)
+    tuning = tuned(out, storage=storage, **QUICK)
+    assert tuning.trials == tuned(tmp_path / "own", **QUICK).trials
+    assert not (out / "journal.log").exists()
+    if "://" in storage:
+        study = optuna.load_study(study_name="lam", storage=storage)
+        assert study.best_params == tuning.best
+    with pytest.raises(UserError, match=r"--storage is .* there and nothing here"):
+        tuned(out, **QUICK)
+
+
+def test_a_storage_that_cannot_be_opened_is_a_mistake_in_one_sentence(tmp_path, pretended):
+    with pytest.raises(
+        UserError, match="--storage nonsense://me:\\*\\*\\*@host/db cannot be opened"
+    ):
+        tuned(tmp_path / "a", storage="nonsense://me:secret@host/db", **QUICK)
+    assert not (tmp_path / "a" / "request.json").exists()
+    with pytest.raises(UserError, match="in a folder that does not exist"):
+        tuned(tmp_path / "b", storage=str(tmp_path / "none" / "trials.log"), **QUICK)
+
+
+def test_importances_say_which_setting_explains_the_scores(tmp_path, pretended, capfd):
+    found = tuned(tmp_path / "a", **{**QUICK, "trials": 20}).importances
+    assert found.keys() == RANGES.keys()
+    assert found["strategy.lam"] > 0.6 > found["critic_lr"]  # the scores depend on λ alone
+    assert sum(found.values()) == pytest.approx(1)
+    assert tuned(tmp_path / "a", **{**QUICK, "trials": 20}).importances == found
+    assert tuned(tmp_path / "b", **{**QUICK, "trials": 3}).importances == {}
