@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from discover_rl.training import cohort, launch
+from discover_rl.training import evaluation_process, launch
 from discover_rl.training.evaluation import EvaluationSetup
 from discover_rl.training.evaluation_process import EvaluationProcess
 from tests.helpers.trainings import assert_same_files, runs_of, stop_at
@@ -14,7 +14,9 @@ from tests.helpers.trainings import assert_same_files, runs_of, stop_at
 
 def evaluate_in_a_process(monkeypatch) -> None:
     """Let cohorts evaluate as they do with EnvPool on a machine with a GPU."""
-    monkeypatch.setattr(cohort, "Evaluator", lambda setup: EvaluationProcess(0.5, setup))
+    monkeypatch.setattr(
+        evaluation_process, "Evaluator", lambda setup: EvaluationProcess(0.5, setup)
+    )
 
 
 @pytest.mark.usefixtures("no_limits")
