@@ -97,7 +97,7 @@ def rewritten(out: Path, change) -> None:
     _, body = path.read_bytes().split(b"\n", 1)
     content = json.loads(body)
     change(content)
-    path.write_bytes(checkpoints._with_checksum(json.dumps(content, indent=1).encode()))
+    path.write_bytes(checkpoints.with_checksum(json.dumps(content, indent=1).encode()))
 
 
 def test_what_is_whole_is_loaded(copy):
