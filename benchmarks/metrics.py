@@ -50,8 +50,9 @@ def trained(settings: dict[str, Any], every: int) -> Stopwatch:
     """A run of these settings, measured every so many steps; -1: never."""
     task, algorithm, strategy, start, end = sys.argv[1:6]
     watch = Stopwatch(int(start), int(end))
-    measure, note = Meter.measure, RolloutMetrics.note
-    Meter.measure, RolloutMetrics.note = watch.timed(measure), watch.timed(note)
+    measure, write, note = Meter.measure, Meter.write, RolloutMetrics.note
+    Meter.measure, Meter.write = watch.timed(measure), watch.timed(write)
+    RolloutMetrics.note = watch.timed(note)
     try:
         with tempfile.TemporaryDirectory() as out:
             discover_rl.train(
@@ -64,7 +65,7 @@ def trained(settings: dict[str, Any], every: int) -> Stopwatch:
                 **settings | {"metrics.every": every},
             )
     finally:
-        Meter.measure, RolloutMetrics.note = measure, note
+        Meter.measure, Meter.write, RolloutMetrics.note = measure, write, note
     return watch
 
 
