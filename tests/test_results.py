@@ -122,6 +122,32 @@ def test_an_attempt_that_was_cut_short_is_kept_and_reported(name, until, arms):
             assert f"{results.final.mean():.1f} ± {results.final.std(ddof=1):.1f}" in page
 
 
+CHECKS = {path.stem: path for path in sorted((ROOT / "results" / "checks").glob("*.toml"))}
+"""Studies that are shorter than the paper's."""
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_records_of_a_check_are_whole_and_as_declared(name):
+    study, folder = studies.load(CHECKS[name]), CHECKS[name].with_suffix("")
+    assert study.about
+    assert all(len(cell.seeds) >= 5 for cell in study.cells)
+    for run in study.runs:
+        record = Record(record_path(folder, run.name))
+        if record.header is not None:
+            assert recorded_run(record) == run.to_json()
+            assert record.over, run.name
+
+
+@pytest.mark.parametrize("name", ["sac-mountaincar", "td3-mountaincar"])
+def test_pages_of_checks_show_the_numbers_that_records_give(name):
+    everything = data.load(studies.load(CHECKS[name]), CHECKS[name].with_suffix(""))
+    (analysis,) = comparisons.analyse(everything)
+    page = (ROOT / "docs" / "results" / f"{name}.md").read_text()
+    details = tables.files(analysis)[".md"].decode().partition("in detail")[2]
+    for line in details.splitlines():
+        assert "|" not in line or line in page
+
+
 def test_pages_show_figures_that_are_there():
     for page in (ROOT / "docs" / "results").glob("*.md"):
         for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text()):

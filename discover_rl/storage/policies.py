@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 import numpy as np
@@ -34,6 +34,7 @@ FORMAT = 1
 
 Shape = Annotated[list[Positive], Meta(max_length=8)]
 Bounds = Annotated[list[float], Meta(min_length=1)]
+Activation = Annotated[str, Meta(pattern=f"^({'|'.join(networks.ACTIVATIONS)})$")]
 
 
 class Description(Format):
@@ -43,7 +44,7 @@ class Description(Format):
     action_shape: Shape
     low: Bounds
     high: Bounds
-    activation: Literal["relu", "tanh"]
+    activation: Activation
     squash: bool
     about: dict[str, Any]  # About, and whatever else
 

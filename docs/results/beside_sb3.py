@@ -13,7 +13,7 @@ from scipy import stats
 
 from discover_rl.storage.records import Record
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[2] / "results" / "checks"
 LAST = 3
 
 

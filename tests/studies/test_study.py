@@ -50,8 +50,8 @@ def test_the_papers_studies_have_the_papers_runs(name):
 EXPLORE = {"explore-td3": "td3", "explore-sac": "sac"}
 
 
-def test_there_are_no_other_studies_but_small_ones():
-    assert set(studies.shipped()) == {*PAPER, *EXPLORE, "smoke", "explore-smoke"}
+def test_there_are_no_others_but_a_part_of_the_suite_and_small_ones():
+    assert set(studies.shipped()) == {*PAPER, *EXPLORE, "seek-suite", "smoke", "explore-smoke"}
     assert studies.load("smoke").steps <= 10_000
     assert studies.load("explore-smoke").steps <= 10_000
 

@@ -1,6 +1,6 @@
 """Train SAC and PPO with gSDE by Stable-Baselines3, as sac-gsde.toml and ppo-gsde.toml declare.
 
-    .venv-peers/bin/python results/sb3_gsde.py sac|ppo FILE.json
+    .venv-peers/bin/python results/checks/sb3_gsde.py sac|ppo FILE.json
 
 It runs in the environment of the peers, which `make bench` sets up, and writes the mean return of
 every evaluation of five seeds, at the steps at which the studies evaluate.
