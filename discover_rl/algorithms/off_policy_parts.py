@@ -50,6 +50,14 @@ class Hyper:
     lr_decay: float = setting(
         0.0, "Share of the learning rates that fades, linearly, over the run.", low=0, high=1
     )
+    lr_decay_share: float = setting(
+        1.0,
+        "Share of the run over which lr_decay acts; afterwards learning rates stay.",
+        above=0,
+        high=1,
+        omit_default=True,
+        static=True,
+    )
     batch_size: int = setting(256, "Transitions in a batch.", low=1, high=1_000_000)
     replay_size: int = setting(1_000_000, "Transitions kept for replay.", low=1, high=10**9)
     warmup: int = setting(

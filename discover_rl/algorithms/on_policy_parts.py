@@ -31,6 +31,14 @@ class Hyper:
     lr_decay: float = setting(
         0.0, "Share of the learning rate that fades, linearly, over the run.", low=0, high=1
     )
+    lr_decay_share: float = setting(
+        1.0,
+        "Share of the run over which lr_decay acts; afterwards learning rates stay.",
+        above=0,
+        high=1,
+        omit_default=True,
+        static=True,
+    )
     value_weight: float = setting(0.5, "Weight of the value's loss.", low=0, high=1_000_000)
     entropy_weight: float = setting(0.0, "Weight of the entropy bonus.", low=0, high=1_000_000)
     max_grad_norm: float = setting(0.5, "Where the norm of gradients is cut.", above=0, high=10**9)

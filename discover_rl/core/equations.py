@@ -120,8 +120,10 @@ def decayed(hyper: Any, progress: Any) -> Any:
     """The hyper-parameters with the learning rates they have at this point of the run.
 
     `lr_decay` is the share of every field ending in `_lr` that is gone when `progress`, the share
-    of the run that lies behind, is 1.
+    of the run that lies behind, has come to `lr_decay_share`; from there on they stay.
     """
+    if hyper.lr_decay_share < 1.0:  # static, so that the usual program does not compute it
+        progress = jnp.minimum(progress / hyper.lr_decay_share, 1.0)
     left = 1.0 - hyper.lr_decay * progress
     rates = learning_rates(hyper)
     return dataclasses.replace(hyper, **{name: left * rate for name, rate in rates.items()})

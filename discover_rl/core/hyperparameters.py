@@ -54,8 +54,8 @@ def setting(
         choices: the words allowed, for a field of type str.
         omit_default: leave it out of records where it has its default. For settings that came
             later: runs without them are recorded as they always were.
-        static: a float in which the lanes of one cohort may not differ, because it is used only
-            before the first step.
+        static: a float in which the lanes of one cohort may not differ, because it is a constant
+            of the compiled program or used only before the first step.
     """
     meta = {"help": sentence, "low": low, "high": high, "above": above, "choices": choices}
     meta |= {"omit_default": omit_default, "static": static}
@@ -186,6 +186,8 @@ def _listing(names: list[str]) -> str:
 def check(name: str, value: Any, kind: Any, meta: Mapping[str, Any]) -> Any:
     """Cast `value` to `kind` and check it against the range in `meta`; a UserError if it fails."""
     cast = _cast(value, kind)
+    if cast is None and kind is float and name.endswith("_lr") and (fades := _amplitude(value)):
+        raise UserError(_fading(name, fades))
     if cast is None:
         raise UserError(f"{name} must be {_KINDS[str(kind)]}, not {_brief(repr(value))}.")
     given = _brief(str(value))
@@ -199,6 +201,22 @@ def check(name: str, value: Any, kind: Any, meta: Mapping[str, Any]) -> Any:
     if meta["choices"] and cast not in meta["choices"]:
         raise UserError(f"{name} must be one of {', '.join(meta['choices'])}, not {given}.")
     return cast
+
+
+def _fading(name: str, wanted: Amplitude) -> str:
+    """What to say where a learning rate is given as a schedule.
+
+    >>> _fading("actor_lr", Amplitude(0.001, 0.0001, 0.5))
+    'actor_lr must be a number: for linear:0.001:0.0001:0.5 set actor_lr=0.001, lr_decay=0.9 and \
+lr_decay_share=0.5, by which all learning rates fade.'
+    """
+    if not 0 <= wanted.end <= wanted.start or not wanted.start:
+        return f"{name} must be a number, not {wanted}: it may fade, by lr_decay, but not grow."
+    gone = 1 - wanted.end / wanted.start
+    return (
+        f"{name} must be a number: for {wanted} set {name}={wanted.start}, lr_decay={gone:.6g} and "
+        f"lr_decay_share={wanted.share}, by which all learning rates fade."
+    )
 
 
 def limits(meta: Mapping[str, Any]) -> str:

@@ -72,7 +72,7 @@ def test_presets_and_records_are_as_they_were():
     for algorithm in ("td3", "sac", "ppo", "a2c", "ddpg"):
         (run,) = resolve(Request("Hopper-v5", algorithm, "none"))
         said = run.to_json()["settings"]
-        assert not {"activation", "layer_norm"} & set(said)
+        assert not {"activation", "layer_norm", "lr_decay_share"} & set(said)
         assert ("normalise" in said) == (algorithm not in ("td3", "sac"))
         usual = "tanh" if run.on_policy else "relu"
         assert (run.settings["activation"], run.settings["layer_norm"]) == (usual, "none")

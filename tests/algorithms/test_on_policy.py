@@ -288,6 +288,9 @@ def test_learning_rates_fade():
     _, state, learn = learner("ppo", lr_decay=1.0, epochs=1, minibatches=1)
     after, _, _ = learn(state, rollout(), random.key(0), 1.0)
     cells.assert_same(after.actor, state.actor)
+    _, state, learn = learner("ppo", lr_decay=1.0, lr_decay_share=0.5, epochs=1, minibatches=1)
+    after, _, _ = learn(state, rollout(), random.key(0), 0.5)
+    cells.assert_same(after.actor, state.actor)
 
 
 def test_every_transition_is_used_once_an_epoch():

@@ -75,6 +75,27 @@ def test_metrics_have_the_losses_of_an_update_and_the_noise_of_recent_actions():
     assert "strategy_loss" not in found  # there is nothing that it learns
 
 
+def test_learning_rates_fade_over_a_share_of_the_run():
+    """What is learned with lr_decay_share is what constant rates of that size learn."""
+
+    def learned(progress: float, **settings):
+        algorithm, state = learner(**settings)
+        learn = jax.jit(algorithm.learn, static_argnums=3)
+        return learn(state, cells.batch(), random.key(0), Update(), progress)[0]
+
+    fading = {"lr_decay": 0.75, "lr_decay_share": 0.5}
+    for progress, left in [(0.0, 1.0), (0.25, 0.625), (0.5, 0.25), (0.9, 0.25)]:
+        found = learned(progress, **fading)
+        expected = learned(progress, actor_lr=left * 3e-4, critic_lr=left * 3e-4)
+        for name in ("actor", "critics"):
+            for ours, theirs in zip(
+                jax.tree.leaves(getattr(found, name)),
+                jax.tree.leaves(getattr(expected, name)),
+                strict=True,
+            ):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
+
+
 def test_smoothing_noise_is_clipped_gaussian():
     hp = td3.Hyper(smoothing=0.2, smoothing_clip=0.5)
     noise = np.asarray(td3.smoothing_noise(random.key(0), (100_000,), hp))

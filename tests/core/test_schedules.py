@@ -86,6 +86,29 @@ def test_both_ends_must_be_in_range(word):
     assert refusal(word) == f"strategy.size must be at least 0 and at most 1, not {word}."
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (
+            "linear:0.001:0.0001:0.5",
+            "actor_lr must be a number: for linear:0.001:0.0001:0.5 set actor_lr=0.001, "
+            "lr_decay=0.9 and lr_decay_share=0.5, by which all learning rates fade.",
+        ),
+        (
+            "linear:0.1:0.2:1",
+            "actor_lr must be a number, not linear:0.1:0.2:1.0: it may fade, by lr_decay, but not "
+            "grow.",
+        ),
+        ("linear:a:b", "actor_lr must be a number, not 'linear:a:b'."),
+        ("fast", "actor_lr must be a number, not 'fast'."),
+    ],
+)
+def test_a_schedule_of_a_learning_rate_is_answered_with_what_does_it(word, said):
+    with pytest.raises(UserError) as refused:
+        build(td3.Hyper, {"actor_lr": word})
+    assert str(refused.value) == said
+
+
 def test_a_class_takes_plain_numbers_and_has_three_leaves_for_each_amplitude():
     assert jax.tree.leaves(Example(size=0.7, rate=0.2)) == [0.7, 0.7, 1.0, 0.2]
     assert jax.tree.leaves(Example(size=Amplitude(0.6, 0.1, 0.5))) == [0.6, 0.1, 0.5, 0.5]
