@@ -59,7 +59,7 @@ def evaluate(
 
     from discover_rl.analysis.video import film
     from discover_rl.envs.versions import completed, is_registered
-    from discover_rl.storage.policies import DESCRIPTION, find_policies, load_policy
+    from discover_rl.storage.policies import LAST, find_policies, load_policy
     from discover_rl.system.modules import check_named
     from discover_rl.training.evaluation import backend_of, evaluate_policy, is_own, own_settings
     from discover_rl.training.observers.terminal import console, say, shown
@@ -88,7 +88,7 @@ def evaluate(
                 f"name the one that does: --task module:{own.rpartition(':')[2]}."
             )
         hint = "" if task or ":" not in own else f"--task {own}"
-        check_named(folder / DESCRIPTION, played, settings, [*(trust or []), task or ""], hint)
+        check_named(folder / LAST.description, played, settings, [*(trust or []), task or ""], hint)
         if video:
             scores = film(policy, played, video, episodes or 1, seed)
             if backend_of(policy, played) == "envpool":

@@ -84,7 +84,7 @@ def init(
     from jax import random  # here, because a saved policy reads this file without JAX
 
     wide = [inputs, *hidden]
-    wide[_joint(len(hidden))] += late
+    wide[joint(len(hidden))] += late
     sizes = list(zip(wide, (*hidden, outputs), strict=True))
     counts = [(fan_in + 1) * fan_out for fan_in, fan_out in sizes]
     # One draw for the whole network: each call of a generator costs half a second of compiling.
@@ -156,10 +156,10 @@ def features(net: Net, x: Array, activation: str = "relu", late: Array | None = 
     """Apply all layers but the head: (…, n, inputs) → (…, n, inputs of the head)."""
     if "input" in net:
         x = standardise(x, net["input"]["mean"], net["input"]["deviation"])
-    joint = -1 if late is None else _joint(sum(name.startswith("layer") for name in net))
+    at = -1 if late is None else joint(sum(name.startswith("layer") for name in net))
     activate, i = ACTIVATIONS[next(filter(net.__contains__, ACTIVATIONS), activation)], 0
     while layer := net.get(f"layer{i}"):
-        if i == joint:
+        if i == at:
             assert late is not None
             xp = namespace(x)
             x = xp.concat([x, xp.broadcast_to(late, (*x.shape[:-1], late.shape[-1]))], axis=-1)
@@ -192,7 +192,7 @@ def standardise(x: Array, mean: Array, deviation: Array, limit: float = 10.0) ->
     return xp.minimum(xp.maximum(scaled, -limit), limit)  # NumPy's clip takes three times as long
 
 
-def _joint(depth: int) -> int:
+def joint(depth: int) -> int:
     """The hidden layer that late inputs join at. At the head they would enter linearly."""
     return min(1, depth - 1)
 

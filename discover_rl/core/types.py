@@ -8,6 +8,7 @@ Nothing here imports JAX: a saved policy must load with NumPy alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -72,7 +73,7 @@ class Spec:
     @property
     def observation_size(self) -> int:
         """Numbers in an observation."""
-        return int(np.prod(self.observation_shape))
+        return math.prod(self.observation_shape)
 
     @property
     def action_size(self) -> int:

@@ -12,8 +12,9 @@
       replay/<run>/              the replay buffers' contents, in segments             (checkpoints)
       .lock                      one process at a time works in a folder                     (files)
 
-`results` is what a run came to, read from its record. `schemas` has the shapes of what is read, and
-the reader that checks them. Nothing here is a pickle.
+`results` is what a run came to, read from its record. `network_files` writes and reads policies and
+critics. `schemas` has the shapes of what is read, and the reader that checks them. No pickle is
+among them.
 """
 
 from discover_rl.storage.critics import Critic

@@ -5,23 +5,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 from discover_rl.core import networks
 from discover_rl.core.types import CriticHead, Net, Spec, UserError
 from discover_rl.envs.observations import flatten
+from discover_rl.storage import network_files
+from discover_rl.storage.network_files import Files
 
-ARRAYS, DESCRIPTION = "critic.safetensors", "critic.json"
+FILES = Files("critic.safetensors", "critic.json")
 """The files of a critic, in its run's folder."""
-FORMAT = 1
-"""The version of what is written here; others are refused."""
+
+
+class Description(network_files.Description):
+    """What `critic.json` has."""
+
+    action: Literal["input", "second layer", ""]
 
 
 class Critic:
@@ -72,24 +75,7 @@ class Critic:
 
     def to_bytes(self) -> dict[str, bytes]:
         """The contents of the critic's files, by their names."""
-        description = {
-            "format": FORMAT,
-            "observation_shape": self.spec.observation_shape,
-            "action_shape": self.spec.action_shape,
-            "low": self.spec.low,
-            "high": self.spec.high,
-            **self.head._asdict(),
-            "about": self.about,
-        }
-        arrays = {
-            f"{layer}.{name}": np.ascontiguousarray(array)
-            for layer, parts in self.net.items()
-            for name, array in parts.items()
-        }
-        return {
-            ARRAYS: save(arrays),
-            DESCRIPTION: json.dumps(description, indent=2).encode() + b"\n",
-        }
+        return network_files.to_bytes(FILES, self.net, self.spec, self.head, self.about)
 
 
 def load_critic(folder: Path) -> Critic:
@@ -98,29 +84,19 @@ def load_critic(folder: Path) -> Critic:
     Raises:
         UserError: there is none, or it cannot be read.
     """
-    if not (folder / DESCRIPTION).exists():
+    if not (folder / FILES.description).exists():
         raise UserError(f"There is no saved critic in {folder}; it is saved when its run ends.")
-    try:
-        description = json.loads((folder / DESCRIPTION).read_text())
-        if description["format"] != FORMAT:
-            raise UserError(
-                f"{folder} holds a critic of format {description['format']}, and this is {FORMAT}."
-            )
-        shape = tuple(description["observation_shape"]), tuple(description["action_shape"])
-        spec = Spec(*shape, tuple(description["low"]), tuple(description["high"]))
-        head = CriticHead(**{name: description[name] for name in CriticHead._fields})
-        net: dict[str, dict[str, np.ndarray]] = {}
-        for name, array in load_file(folder / ARRAYS).items():
-            layer, part = name.split(".")
-            if not np.isfinite(array).all():
-                raise ValueError(f"{name} is not finite")
-            net.setdefault(layer, {})[part] = array
-        critic = Critic(net, spec, head, description["about"])
-        box = spec.to_box(np.zeros(spec.action_size, np.float32)) if head.action else None
-        critic(np.zeros(spec.observation_shape, np.float32), box)  # does it fit together?
-        return critic
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise UserError(f"The critic in {folder} cannot be read: {error}.") from error
+    net, spec, description = network_files.load("critic", folder, FILES, Description, _read)
+    head = CriticHead(description["activation"], description["action"])
+    return Critic(net, spec, head, description["about"])
+
+
+def _read(arrays: Mapping[str, np.ndarray], spec: Spec, description: Description) -> Net:
+    """The critic's network, or several; a ValueError if the arrays are none for these spaces."""
+    at = description["action"]
+    action = spec.action_size if at else 0
+    late = at == "second layer"
+    return network_files.network(arrays, spec.observation_size, 1, action, late, ensemble=True)
 
 
 def _rows(what: str, given: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -19,7 +19,7 @@ from discover_rl.core.schedules import Amplitude
 from discover_rl.core.types import UserError
 from discover_rl.storage import files, kept_checkpoints
 from discover_rl.storage.kept_checkpoints import Kept
-from discover_rl.storage.policies import BEST_DESCRIPTION, load_policy
+from discover_rl.storage.policies import BEST, load_policy
 from discover_rl.storage.records import Record
 from discover_rl.system import provenance
 
@@ -91,7 +91,7 @@ def _lengthen(run: Run, record: Record, out: Path) -> None:
         ]
     record.lines[0] = record.header | {"run": run.to_json()}
     record.cut(run.steps)
-    if (out / run.name / BEST_DESCRIPTION).exists():
+    if (out / run.name / BEST.description).exists():
         best = load_policy(out / run.name, best=True)
         best.about |= run.to_json()
         for name, content in best.to_bytes(best=True).items():

@@ -77,25 +77,109 @@ assert "jax" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def deep(action: str = "input", critics: int = 2) -> Critic:
+    """Twin critics with two hidden layers, for observations of 2 and actions of 1 numbers."""
+    generator, early = np.random.default_rng(0), action == "input"
+
+    def layer(i, o):
+        arrays = {"weight": generator.normal(size=(critics, i, o)), "bias": np.ones((critics, o))}
+        return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+    net = {"layer0": layer(2 + early, 4), "layer1": layer(5 - early, 4), "head": layer(4, 1)}
+    return Critic(net, Spec((2,), (1,), (-1.0,), (1.0,)), CriticHead(action=action), {"step": 3})
+
+
+def damage(folder, change) -> None:
+    """Change a critic's arrays and their meaning, or only one of them."""
+    arrays = {name: np.array(it) for name, it in load_file(folder / "critic.safetensors").items()}
+    meaning = json.loads((folder / "critic.json").read_text())
+    change(arrays, meaning)
+    (folder / "critic.safetensors").write_bytes(save(arrays))
+    (folder / "critic.json").write_text(json.dumps(meaning))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda arrays, meaning: arrays.pop("head.bias"), "bias"),
-        (lambda arrays, meaning: arrays["head.bias"].fill(np.nan), "head.bias is not finite"),
+        (lambda arrays, meaning: arrays.pop("head.bias"), "head.bias is missing"),
+        (lambda arrays, meaning: arrays["head.bias"].fill(np.nan), "bias has numbers that are not"),
         (lambda arrays, meaning: meaning.pop("low"), "low"),
-        (lambda arrays, meaning: meaning.update(observation_shape=[4]), "cannot be read"),
+        (lambda arrays, meaning: meaning.update(observation_shape=[4]), "layer0.weight does not"),
         (lambda arrays, meaning: meaning.update(format=9), "of format 9, and this is 1"),
     ],
 )
 def test_a_damaged_critic_is_one_sentence(tmp_path, change, message):
-    write(linear([[2, 1]]), tmp_path)
-    arrays = {name: np.array(it) for name, it in load_file(tmp_path / "critic.safetensors").items()}
-    meaning = json.loads((tmp_path / "critic.json").read_text())
-    change(arrays, meaning)
-    (tmp_path / "critic.safetensors").write_bytes(save(arrays))
-    (tmp_path / "critic.json").write_text(json.dumps(meaning))
-    with pytest.raises(UserError, match=message):
+    damage(write(deep(), tmp_path), change)
+    with pytest.raises(UserError, match=message) as caught:
         load_critic(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"observation_shape": [10**9, 10**9]},
+        {"observation_shape": [10**15]},
+        {"observation_shape": [2, 3, 11, 131, 2731, 409891, 7623851]},  # 2⁶⁶ + 2, so 2 in 64 bits
+        {"observation_shape": [-2]},
+        {"action_shape": [10**15]},
+        {"action_shape": [3]},
+        {"low": [-1.0, None]},
+        {"low": [5.0]},
+        {"high": [3.0, 10.0, 1.0]},
+        {"activation": "evil"},
+        {"action": "third layer"},
+        {"action": "second layer"},  # its arrays take the action at once
+        {"action": ""},
+        {"about": []},
+        {"about": {"seed": -1}},
+    ],
+)
+def test_a_description_that_fits_no_critic_is_refused(tmp_path, values):
+    """Before anything is allocated by its numbers."""
+    damage(write(deep(), tmp_path), lambda arrays, meaning: meaning.update(values))
+    with pytest.raises(UserError, match=r"The critic in .* cannot be read"):
+        load_critic(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("head.weight", np.ones((2, 4, 2))),  # another value, which would be ignored
+        ("head.weight", np.ones((4, 1))),  # not as many critics as the layers before it
+        ("head.weight", np.ones((0, 4, 1))),
+        ("layer1.bias", np.ones((1, 4))),  # would be broadcast over both critics
+        ("layer1.weight", np.ones((3, 4, 4))),
+        ("layer7.bias", np.ones((2, 4))),
+        ("head.extra", np.ones(2)),
+        ("nodot", np.ones(2)),
+        ("input.mean", np.zeros(2)),
+        ("input.mean", np.zeros(3)),
+    ],
+)
+def test_an_array_that_does_not_fit_is_refused(tmp_path, name, array):
+    array = array.astype(np.float32)
+    damage(write(deep(), tmp_path), lambda arrays, meaning: arrays.update({name: array}))
+    with pytest.raises(UserError, match=r"The critic in .* cannot be read"):
+        load_critic(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[" * 10**5, b"\xff" * 40])
+@pytest.mark.parametrize("name", ["critic.json", "critic.safetensors"])
+def test_a_damaged_file_names_the_folder(tmp_path, name, content):
+    write(deep(), tmp_path)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"The critic in {tmp_path} cannot be read"):
+        load_critic(tmp_path)
+
+
+@pytest.mark.parametrize("action", ["input", "second layer"])
+def test_actions_join_where_they_joined_in_training(tmp_path, action):
+    critic, obs = deep(action), np.random.default_rng(1).normal(size=(3, 2))
+    loaded = load_critic(write(critic, tmp_path))
+    values = loaded.each(obs, np.zeros((3, 1)))
+    assert values.shape == (2, 3)
+    np.testing.assert_array_equal(values, critic.each(obs, np.zeros((3, 1))))
 
 
 def test_where_there_is_none_the_sentence_says_when_there_is_one(tmp_path):

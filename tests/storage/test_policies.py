@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from discover_rl.core import networks
 from discover_rl.core.types import PolicyHead, Spec, UserError
 from discover_rl.storage.policies import Policy, find_policies, load_policy
 
@@ -35,9 +36,9 @@ def deep(spec: Spec, activation: str = "relu") -> Policy:
     return Policy(net, spec, PolicyHead(activation=activation), ABOUT)
 
 
-def write(policy: Policy, folder):
+def write(policy: Policy, folder, best: bool = False):
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in policy.to_bytes().items():
+    for name, content in policy.to_bytes(best).items():
         (folder / name).write_bytes(content)
     return folder
 
@@ -63,6 +64,12 @@ def test_without_squashing_the_action_is_still_clipped_to_the_box():
     np.testing.assert_array_equal(policy.predict([9.0])[0], [3.0, 10.0])
     np.testing.assert_array_equal(policy.predict([-9.0])[0], [-1.0, 0.0])
     np.testing.assert_allclose(policy.predict([0.5])[0], [2.0, 7.5])
+
+
+@pytest.mark.parametrize("activation", networks.ACTIVATIONS)
+def test_every_nonlinearity_survives_its_files(tmp_path, activation):
+    policy = deep(WIDE, activation)
+    assert load_policy(write(policy, tmp_path)).head == policy.head
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -335,3 +342,14 @@ def test_a_deviation_is_above_0(tmp_path, deviation):
         assert np.isfinite(load_policy(tmp_path).predict(np.ones((2, 3)))[0]).all()
     else:
         assert "input.deviation" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("values", [{"observation_shape": [10**15]}, {"low": [5.0, 0.0]}])
+def test_the_best_policy_is_checked_like_the_last_one(tmp_path, values):
+    write(deep(WIDE), tmp_path)
+    path = write(deep(WIDE), tmp_path, best=True) / "policy-best.json"
+    assert load_policy(tmp_path, best=True).about == ABOUT
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    with pytest.raises(UserError, match="cannot be read"):
+        load_policy(tmp_path, best=True)
+    assert load_policy(tmp_path).about == ABOUT
