@@ -80,8 +80,9 @@ def test_an_id_near_nothing_is_refused(task):
 
 
 def test_an_unknown_id_may_be_of_a_module_of_ones_own():
-    said = "There is no task Zqxjk-v0. If a module of yours registers it, name that too: "
-    assert refusal("Zqxjk-v0") == said + "module:Zqxjk-v0."
+    task = "Zqxjkzqxjkzqxjk-v0"  # like no other, also of those that tests register
+    said = f"There is no task {task}. If a module of yours registers it, name that too: "
+    assert refusal(task) == f"{said}module:{task}."
 
 
 def test_an_id_without_its_module_is_refused():

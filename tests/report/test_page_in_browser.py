@@ -288,7 +288,7 @@ def test_a_phone_shows_that_a_table_goes_on(browser, study_file):
     frame = sheet.locator("#scores .frame.more-right").first
     assert frame.locator(".hint").is_visible()
     frame.locator(".scroll").evaluate("box => { box.scrollLeft = box.scrollWidth; }")
-    sheet.wait_for_function("document.querySelectorAll('#scores .frame.more-left').length")
+    sheet.locator("#scores .frame.more-left").first.wait_for()
     first = sheet.locator("#scores .frame.more-left tbody th").first
     assert first.bounding_box()["x"] >= 0  # the first column stays in sight
     assert sheet.locator("#scores .frame.more-left .hint").first.is_hidden()

@@ -68,7 +68,10 @@ def test_a_kill_while_checkpoints_are_removed_leaves_nothing_that_hinders_the_ne
     def killed(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "remove", lambda p: None if p.suffix == ".tmp" else killed(p))
+    remove = files.remove
+    monkeypatch.setattr(
+        files, "remove", lambda p: (killed if p.name.startswith("checkpoint-") else remove)(p)
+    )
     with pytest.raises(KeyboardInterrupt):
         checkpoints.clear(tmp_path, ["seed-1"])
     monkeypatch.undo()
