@@ -141,8 +141,11 @@ class OffPolicyAlgorithm(NamedTuple):
     """(state, name) → state, after an event of the strategy's schedule."""
     on_transition: Callable[[State, Memory, Transition], State] | None = None
     """(state, memory, transition) → state; None unless the strategy has one."""
+    on_reward: Callable[[State, Memory, Any], tuple[State, Memory]] | None = None
+    """(state, memory, reward) → (state, memory), before an episode's end is acted upon; None: the
+    size of rewards is not kept."""
     act_changes_state: bool = False
-    """Whether `act` returns another state than it was given."""
+    """Whether `act` or `on_reward` returns another state than it was given."""
 
 
 class OnPolicyAlgorithm(NamedTuple):

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import optax
 from jax import random
 
+from discover_rl.algorithms import scaled_rewards
 from discover_rl.algorithms.interface import OffPolicyAlgorithm
 from discover_rl.algorithms.off_policy_parts import (
     HEAD,
@@ -301,7 +302,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
         stats = {"mean": state.moments.mean, "deviation": deviation(state.moments)}
         return {"input": stats, **net}
 
-    return OffPolicyAlgorithm(
+    algorithm = OffPolicyAlgorithm(
         init=init,
         begin=begin,
         draw=draw,
@@ -319,3 +320,4 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
         on_transition=on_transition if schedule.on_transition else None,
         act_changes_state=parts.normalise,
     )
+    return scaled_rewards.scale(algorithm) if settings.normalise_rewards else algorithm

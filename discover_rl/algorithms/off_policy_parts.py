@@ -83,6 +83,9 @@ class Hyper:
     normalise: bool = setting(
         False, "Standardise observations by their running statistics.", omit_default=True
     )
+    normalise_rewards: bool = setting(
+        False, "Divide rewards by the deviation of the discounted return.", omit_default=True
+    )
 
 
 def activation(hp: Hyper) -> str:
@@ -103,6 +106,7 @@ class State(NamedTuple):
     strategy: Any
     moments: Any  # normalization.Moments of observations; () where they are not standardised
     extra: Any  # what only this algorithm keeps
+    returns: Any = ()  # normalization.Moments of discounted returns, where rewards are scaled
 
 
 LEARNED = (

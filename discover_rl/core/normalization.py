@@ -2,7 +2,7 @@
 
 There are two, for two places. `RunningStats` lives on the host, in float64: on-policy algorithms
 standardise there, before anything is sent to a device. `Moments` lives on the device, in float32,
-as part of an algorithm's state (DDPG, `meta`).
+as part of an algorithm's state (off-policy, `meta`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Moments(NamedTuple):
     """
 
     samples: Array  # ()
-    mean: Array  # (observation,)
-    variance: Array  # (observation,)
+    mean: Array  # (observation,), or () of single numbers
+    variance: Array  # likewise
     lost: tuple[Array, Array]  # what rounding has taken from mean and variance
 
 
@@ -109,8 +109,8 @@ def scale_rewards(
 # On the device.
 
 
-def no_moments(size: int) -> Moments:
-    """Moments of observations of this size, before the first of them."""
+def no_moments(size: int | tuple[()]) -> Moments:
+    """Moments of observations of this size, before the first of them; (): of single numbers."""
     import jax.numpy as jnp  # here, because what lives on the host needs no JAX
 
     zeros = jnp.zeros(size)

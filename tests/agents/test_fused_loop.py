@@ -27,9 +27,10 @@ class Trained:
     """A small agent of three lanes with its environments: as on a GPU, or step by step."""
 
     def __init__(
-        self, task: str, algorithm: str, strategy: str, fused: bool, warmup: int = 20, **settings
+        self, task, algorithm: str, strategy: str, fused: bool, warmup=20, own=None, **settings
     ):
-        runs = resolve(Request(task, algorithm, strategy, 1000, 3, SMALL | {"warmup": warmup}))
+        asked = SMALL | {"warmup": warmup} | (own or {})
+        runs = resolve(Request(task, algorithm, strategy, 1000, 3, asked))
         first, seeds = runs[0], [run.seed for run in runs]
         self.vector = EnvPoolVector(task, seeds, **settings)
         hypers = {"hyper": first.hyper, "strategy_hyper": first.strategy_hyper}

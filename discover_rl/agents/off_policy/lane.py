@@ -123,6 +123,8 @@ class Lane:
             step: environment steps made so far.
             some_ended: whether an episode ended in any lane.
         """
+        if self.algorithm.on_reward is not None:
+            learner, memory = self.algorithm.on_reward(learner, memory, transition.reward)
         keys, before = streams(seed, step), memory
         if jax.tree.leaves(memory):
             # One condition for all lanes, so that it is a branch, not a choice between two results:
