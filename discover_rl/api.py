@@ -17,6 +17,7 @@ from discover_rl.storage import results
 from discover_rl.storage.files import move_aside
 from discover_rl.storage.results import Result
 from discover_rl.system import hardware
+from discover_rl.system.paths import a_folder
 from discover_rl.training.signals import stop_on_signal
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def train(
     if named := [wrapper_name(wrapper) for wrapper in wrappers]:
         overrides["env.wrappers"] = named
     request = Request(name, algorithm, strategy, steps, seeds, overrides)
-    folder = Path(out) if out is not None else request.default_folder
+    folder = request.default_folder if out is None else a_folder(out)
     processes = 1 if name.startswith(OBJECT) else processes
     return launch(request, folder, observer, checkpoint_seconds, processes, fresh, anyway)
 

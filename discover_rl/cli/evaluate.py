@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from discover_rl.cli.options import Trust, a_file, a_folder
+from discover_rl.cli.options import Trust
 from discover_rl.core.types import LARGEST_SEED, UserError
+from discover_rl.system.paths import a_file, a_folder
 
 
 def evaluate(

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from discover_rl.cli.options import StudyFolder, StudyName, a_file
+from discover_rl.cli.options import StudyFolder, StudyName
+from discover_rl.system.paths import a_file
 
 
 def export(

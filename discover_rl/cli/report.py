@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from discover_rl.cli.options import StudyFolder, StudyName, a_file, a_folder
+from discover_rl.cli.options import StudyFolder, StudyName
+from discover_rl.system.paths import a_file, a_folder
 
 
 def report(

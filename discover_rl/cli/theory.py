@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from discover_rl.cli.options import a_folder
+from discover_rl.system.paths import a_folder
 
 
 def theory(

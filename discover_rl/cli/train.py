@@ -17,9 +17,9 @@ from discover_rl.cli.options import (
     Steps,
     Strategy,
     Task,
-    a_folder,
     name_and_value,
 )
+from discover_rl.system.paths import a_folder
 
 if TYPE_CHECKING:
     from discover_rl.storage.results import Result

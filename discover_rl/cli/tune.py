@@ -15,9 +15,9 @@ from discover_rl.cli.options import (
     Steps,
     Strategy,
     Task,
-    a_folder,
     name_and_value,
 )
+from discover_rl.system.paths import a_folder
 from discover_rl.tuning import MANY
 
 if TYPE_CHECKING:

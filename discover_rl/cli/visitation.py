@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discover_rl.cli.options import a_folder
+from discover_rl.system.paths import a_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -119,6 +119,14 @@ def test_what_is_no_environment_is_one_sentence(given, sentence, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("out", ["", "a\0b"])
+def test_an_out_that_is_no_path_is_one_sentence(out, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="A path is needed, not"):
+        discover_rl.train("Pendulum-v1", steps=40, out=out)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_object_of_another_process_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="object:Gone was an object of the Python process"):
         tasks.make("object:Gone")

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discover_rl import config
+from discover_rl import algorithms, config, strategies
 from discover_rl.storage import checkpoints
+from discover_rl.strategies.interface import Acting
 from discover_rl.training import launch
-from tests.helpers.cells import is_on_policy
+from tests.helpers.cells import SPEC, is_on_policy
 from tests.helpers.trainings import OFF, assert_same_files, runs_of, settings_of
 
 COMMAND = """
@@ -92,6 +93,16 @@ MEMORIES = [
     ("a2c", "ou"),
 ]
 KILLS = 5
+
+
+@pytest.mark.parametrize("strategy", strategies.STRATEGIES)
+def test_every_strategy_with_a_memory_is_killed(strategy):
+    """A memory is what `begin` makes; one that is only () needs no kill."""
+    name = strategies.ONLY.get(strategy, ("td3",))[0]
+    algorithm, exploring = algorithms.load(name), strategies.load(strategy)
+    made = exploring.make(SPEC, exploring.Hyper(), algorithm.blueprint(SPEC, algorithm.Hyper()))
+    remembers = made.acting.begin is not Acting._field_defaults["begin"]
+    assert not remembers or strategy in {killed for _, killed in MEMORIES}
 
 
 @pytest.mark.slow

@@ -19,32 +19,11 @@ from discover_rl.training import engines
 from discover_rl.training.engines import local, ray_tasks
 from discover_rl.training.engines import ray as engine
 from discover_rl.training.events import Ended, Evaluated, Finished, Started, Stepped
-from discover_rl.training.job import Job
-from tests.helpers.trainings import assert_same_files, runs_of
+from tests.helpers.ray_jobs import LONG, Recorder, holder, jobs_of
+from tests.helpers.trainings import assert_same_files
 
 # Otherwise Ray gives its workers a low priority, and tests that run at the same time delay them.
 os.environ |= {"RAY_worker_niceness": "0"}
-LONG = {"steps": 4000, "eval.every": 500, "eval.episodes": 1}
-
-
-def jobs_of(out: Path, *requests: dict) -> list[Job]:
-    """A cohort of two runs for each request."""
-    cohorts = [runs_of(**request) for request in requests]
-    return [Job(runs, out / str(i), out / f"work-{i}") for i, runs in enumerate(cohorts)]
-
-
-class Recorder:
-    """Keeps the events of each job by its number, and calls a function with each."""
-
-    def __init__(self, react=lambda number, event: None):
-        self.events, self.react = {}, react
-
-    def __call__(self, number, event):
-        self.events.setdefault(number, []).append(event)
-        self.react(number, event)
-
-    def of_kind(self, number: int, *kinds: type) -> list:
-        return [event for event in self.events[number] if isinstance(event, kinds)]
 
 
 def test_nothing_to_do_needs_no_cluster():
@@ -128,16 +107,6 @@ def whole(tmp_path_factory):
     jobs = jobs_of(out, {}, {"algorithm": "ppo"}, LONG)
     assert local.run(jobs, Recorder(), bool, places={"cpu": 2}) == [None] * 3
     return out
-
-
-def holder(workdir: Path) -> int:
-    """The process that holds the lock of a work folder."""
-    inode = str((workdir / ".lock").stat().st_ino)
-    for line in Path("/proc/locks").read_text().splitlines():
-        _, kind, _, _, pid, place, *_ = line.split()
-        if kind == "FLOCK" and place.split(":")[-1] == inode:
-            return int(pid)
-    raise AssertionError("no process holds the lock")
 
 
 @pytest.mark.slow
