@@ -40,6 +40,7 @@ def train(
     fresh: bool = False,
     anyway: bool = False,
     wrappers: Iterable[str | Callable[[Any], Any]] = (),
+    start_from: str | Path | None = None,
     **overrides: Any,
 ) -> list[Result]:
     """Train on a Gymnasium task, several seeds in lockstep; return one Result per run.
@@ -68,6 +69,9 @@ def train(
             say so.
         wrappers: Gymnasium wrappers around the task, the innermost first: functions or classes of
             a module, or their names, "module:function".
+        start_from: the folder of a run to start from, which has kept its checkpoint
+            (compute.keep_checkpoint=True): with its networks, optimisers, strategy and replay. The
+            default of `out` is then runs/TASK-ALGORITHM-STRATEGY-warm.
         **overrides: settings by name: gamma=0.98, **{"strategy.lam": 0.1, "eval.every": 500}.
             A list for a float makes a run of each value, all in lockstep.
 
@@ -93,7 +97,7 @@ def train(
         overrides["env.kwargs"] = dict(env_kwargs)
     if named := [wrapper_name(wrapper) for wrapper in wrappers]:
         overrides["env.wrappers"] = named
-    request = Request(name, algorithm, strategy, steps, seeds, overrides)
+    request = Request(name, algorithm, strategy, steps, seeds, overrides, str(start_from or ""))
     folder = request.default_folder if out is None else a_folder(out)
     processes = 1 if name.startswith(OBJECT) else processes
     return launch(request, folder, observer, checkpoint_seconds, processes, fresh, anyway)
@@ -113,11 +117,14 @@ def launch(
         stopping = stack.enter_context(stop_on_signal())  # importing takes a second, too
         from discover_rl.envs.spaces import spaces
         from discover_rl.training import launch as training
+        from discover_rl.training import warm_start
         from discover_rl.training.observers import Observers, terminal
 
         runs = resolve(request if fresh else training.spaced_as_before(request, folder))
         # Before anything is written, so that a wrong task leaves no trace.
-        spaces(request.task, runs[0].env, hardware.place(runs[0].on_policy))
+        spec = spaces(request.task, runs[0].env, hardware.place(runs[0].on_policy))
+        if request.start_from:
+            runs = warm_start.started_from(Path(request.start_from), runs, spec, folder, fresh)
         if fresh:
             move_aside(folder)
         asked = list(observer) if isinstance(observer, Iterable) else [observer]

@@ -10,6 +10,7 @@ import numpy as np
 from discover_rl.core.finite import Divergence
 from discover_rl.core.types import Array, CriticHead, Net, PolicyHead, Spec
 from discover_rl.envs.vector import VectorEnv
+from discover_rl.strategies.interface import Strategy
 
 State = Any
 """All of a cohort that training changes: a pytree of arrays with lanes in front."""
@@ -32,6 +33,8 @@ class AgentSetup:
     """Environments of each lane."""
     precision: str = "float32"
     """Of matrix products on a GPU."""
+    transitions: int = 0
+    """Those that its replay buffer starts with, of another run."""
     metrics_every: int = 0
     """Steps between those at which `Agent.metrics` is asked; 0: never."""
 
@@ -42,6 +45,11 @@ class Agent(Protocol):
     @property
     def head(self) -> PolicyHead:
         """How the networks of `nets` become actions."""
+        ...
+
+    @property
+    def strategy(self) -> Strategy:
+        """How it explores."""
         ...
 
     def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any, /) -> State:

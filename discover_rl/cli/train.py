@@ -43,6 +43,17 @@ def train(
     processes: Processes = 0,
     fresh: Fresh = False,
     anyway: Anyway = False,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            parser=a_folder,
+            help="Start with the networks, strategy and replay of a run, by its folder: "
+            "--from runs/hopper/seed-0 --set warmup=0. It must have kept its checkpoint "
+            "(compute.keep_checkpoint=true).",
+        ),
+    ] = None,
     tensorboard: Annotated[
         bool,
         typer.Option("--tensorboard", help="Write curves for TensorBoard into the runs' folders."),
@@ -73,7 +84,8 @@ def train(
 
     task = completed(task)
     overrides = dict(name_and_value("--set", text) for text in settings or [])
-    request = Request(task, algorithm, strategy, steps, seeds, overrides)
+    start = "" if start_from is None else str(start_from)
+    request = Request(task, algorithm, strategy, steps, seeds, overrides, start)
     folder = out if out is not None else request.default_folder
     everyone = [None, *observers.requested(folder, tensorboard, wandb)]  # None is the terminal
     results = api.launch(request, folder, everyone, processes=processes, fresh=fresh, anyway=anyway)

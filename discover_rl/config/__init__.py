@@ -17,7 +17,7 @@ from discover_rl.config.resolve import (
     preset_values,
     resolve,
 )
-from discover_rl.config.run import Run, cohorts
+from discover_rl.config.run import Run, Start, cohorts
 from discover_rl.config.settings import SHARED, Compute, Eval, Metrics, Score, current_names
 from discover_rl.envs.settings import Env
 
@@ -31,6 +31,7 @@ __all__ = [
     "Request",
     "Run",
     "Score",
+    "Start",
     "check_seeds",
     "check_steps",
     "cohorts",

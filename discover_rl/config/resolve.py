@@ -47,13 +47,17 @@ class Request:
     """How many (0, 1, …), or which."""
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Values by name, in place of defaults and presets. Several values of a float are swept."""
+    start_from: str = ""
+    """The folder of a run to start from, with what it has learned."""
 
     @property
     def default_folder(self) -> Path:
-        """The default output folder, runs/TASK-ALGORITHM-STRATEGY."""
+        """The default output folder, runs/TASK-ALGORITHM-STRATEGY; -warm behind it if these runs
+        start from another."""
         task = self.task.replace(":", "-").replace("/", "-")
         algorithm, strategy = (word.rpartition(":")[2] for word in (self.algorithm, self.strategy))
-        return Path("runs") / f"{task}-{algorithm}-{strategy}"
+        warm = "-warm" if self.start_from else ""
+        return Path("runs") / f"{task}-{algorithm}-{strategy}{warm}"
 
 
 def resolve(request: Request) -> list[Run]:

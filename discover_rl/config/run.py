@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,35 @@ from discover_rl.config.settings import Compute, Eval, Metrics, Score
 from discover_rl.core.hyperparameters import lane_fields, omitted_defaults
 from discover_rl.core.schedules import Amplitude
 from discover_rl.envs.settings import KWARGS, Env
+
+
+@dataclass(frozen=True)
+class Start:
+    """The run that another one starts from; by default there is none."""
+
+    run: str = ""
+    """Its folder."""
+    checksum: str = ""
+    """Of the checkpoint that it has kept."""
+    step: int = 0
+    """The step of that."""
+    transitions: int = 0
+    """How many its replay buffer holds; 0: they are not taken."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings that a record has of it.
+
+        >>> Start().to_json(), Start("runs/a/seed-0", "17ac", 900).to_json()["start.step"]
+        ({}, 900)
+        """
+        named = dataclasses.asdict(self) if self.run else {}
+        return {f"start.{name}": value for name, value in named.items()}
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Start:
+        """What `to_json` has written into the settings of a record."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{it: settings[f"start.{it}"] for it in names if f"start.{it}" in settings})
 
 
 @dataclass(frozen=True)
@@ -35,6 +64,8 @@ class Run:
     """How it is scored; not part of what it is."""
     metrics: Metrics = dataclasses.field(default_factory=Metrics)
     """How often it is measured while it trains; not part of what it is."""
+    start: Start = Start()
+    """The run that it starts from, if there is one."""
 
     @property
     def on_policy(self) -> bool:
@@ -75,6 +106,7 @@ class Run:
             if name not in omitted or omitted[name] != value
         }
         named = {name: getattr(self, name) for name in ("task", "algorithm", "strategy")}
+        settings |= self.start.to_json()
         return named | {"steps": self.steps, "seed": self.seed, "settings": settings}
 
 
@@ -84,7 +116,7 @@ def cohorts(runs: Sequence[Run]) -> list[list[Run]]:
     for run in runs:
         static = [_statics(group) for group in (run.hyper, run.strategy_hyper)]
         named = run.task, run.algorithm, run.strategy, run.steps
-        key = (*named, run.eval, run.env, run.compute, run.metrics, *static)
+        key = (*named, run.eval, run.env, run.compute, run.metrics, run.start, *static)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 

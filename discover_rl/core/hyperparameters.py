@@ -86,6 +86,7 @@ def hyper(cls):
     import jax
 
     _register_amplitude()
+    cls.is_hyper = True
 
     for base in filter(dataclasses.is_dataclass, cls.__bases__):
         for field in dataclasses.fields(base):
@@ -108,6 +109,18 @@ def hyper(cls):
     lane_values = lane_fields(cls)
     static = [name for name in names if name not in lane_values]
     return jax.tree_util.register_dataclass(cls, data_fields=lane_values, meta_fields=static)
+
+
+def with_hyper_of(fresh: Any, old: Any) -> Any:
+    """The pytree `old` with the hyper-parameters of `fresh`, wherever in it they are."""
+    import jax
+
+    def is_hyper(node: Any) -> bool:
+        return getattr(node, "is_hyper", False)
+
+    return jax.tree.map(
+        lambda ours, theirs: ours if is_hyper(ours) else theirs, fresh, old, is_leaf=is_hyper
+    )
 
 
 def lane_fields(cls: type) -> list[str]:

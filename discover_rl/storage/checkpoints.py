@@ -31,6 +31,8 @@ from discover_rl.system import provenance
 FORMAT = 3
 """The version of what is written here; others are refused."""
 MANIFEST = "cohort.json"
+LANE = "lane.safetensors"
+"""The file of a lane in a folder of its own, with all but the bulk of its replay."""
 ACTIONS = "episode.actions"
 """The array of the running episodes' actions, one after the other."""
 
@@ -127,7 +129,7 @@ def copy_lane(last: Path, entry: Mapping[str, Any], where: Path) -> None:
     draft = where.with_suffix(".tmp")
     files.remove(draft)
     draft.mkdir(parents=True)
-    shutil.copyfile(last / entry["file"], draft / "lane.safetensors")
+    shutil.copyfile(last / entry["file"], draft / LANE)
     for segment in entry["replay"]:
         file = last.parent / segment["file"]
         (draft / "replay").mkdir(exist_ok=True)
@@ -171,7 +173,7 @@ def save(
     """
     slim = jax.device_get(_without_bulk(state))
     living = np.flatnonzero(alive).tolist()
-    lanes = {i: _named(jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), slim)) for i in living}
+    lanes = {i: named(jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), slim)) for i in living}
     if not all(_is_sound(name, leaf) for arrays in lanes.values() for name, leaf in arrays.items()):
         return False
     last = find(out)
@@ -262,7 +264,7 @@ def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> LaneState:
         return LaneState(zeros, [])
     arrays = safetensors.numpy.load(files.read(path / entry["file"], entry["checksum"]))
     actions = arrays.pop(ACTIONS)
-    expected = _named(_without_bulk(like))
+    expected = named(_without_bulk(like))
     for name in sorted(expected.keys() | arrays.keys()):
         here, there = expected.get(name), arrays.get(name)
         if (
@@ -308,7 +310,7 @@ def _without_bulk(state: Any) -> Any:
     )
 
 
-def _named(tree: Any) -> dict[str, Any]:
+def named(tree: Any) -> dict[str, Any]:
     """Leaves by their path, as 'learner.actor.net.head.weight'."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}

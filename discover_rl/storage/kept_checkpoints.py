@@ -5,13 +5,22 @@ From the parts of all its runs a checkpoint can be made again, for more steps.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import safetensors.numpy
+from safetensors import safe_open
 
 from discover_rl.config import Run
-from discover_rl.storage import checkpoints, files, schemas
+from discover_rl.core.replay_buffer import Replay
+from discover_rl.core.types import UserError
+from discover_rl.storage import checkpoints, files, replay_segments, schemas
 
 KEPT = "checkpoint"
 """In the folder of a run, with compute.keep_checkpoint: its part of the last checkpoint."""
@@ -57,6 +66,66 @@ def kept(folder: Path) -> Kept | None:
     return schemas.read_json(path, Kept) if path.exists() else None
 
 
+def checksum(folder: Path) -> str:
+    """Of what `keep` has written of a run: another one if anything of it is another."""
+    content = schemas.content(folder / KEPT / checkpoints.MANIFEST)
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def counters(folder: Path) -> dict[str, int]:
+    """The counters of the replay buffer that is kept of a run; {} if it has none."""
+    with safe_open(folder / KEPT / checkpoints.LANE, "numpy") as arrays:
+        names = [name for name in arrays.keys() if name.startswith("replay.")]  # noqa: SIM118
+        return {name.partition(".")[2]: int(arrays.get_tensor(name)) for name in names}
+
+
+def load(folder: Path, like: dict[str, Any]) -> dict[str, Any]:
+    """Parts of the state that is kept of a run, for every lane the same.
+
+    Args:
+        folder: of the run.
+        like: parts of the state of an agent, lanes in front, by their names.
+
+    Raises:
+        UserError: an array there has another shape than here, or is only in one of them.
+    """
+    entry = kept(folder)
+    assert entry is not None
+    assert "checksum" in entry
+    arrays = safetensors.numpy.load(files.read(folder / KEPT / checkpoints.LANE, entry["checksum"]))
+    there = {name: leaf for name, leaf in arrays.items() if name.partition(".")[0] in like}
+    here = checkpoints.named(like)
+    for name in sorted(here.keys() | there.keys()):
+        shapes = [
+            (there[name].shape, there[name].dtype) if name in there else None,
+            (here[name].shape[1:], here[name].dtype) if name in here else None,
+        ]
+        if shapes[0] != shapes[1]:
+            found, asked = (f"of shape {it[0]}" if it else "absent" for it in shapes)
+            raise UserError(
+                f"{folder} does not fit these runs: {name} is {found} there and {asked} here; "
+                "settings that shape networks must be the same."
+            )
+    leaves = [np.broadcast_to(there[name], leaf.shape) for name, leaf in here.items()]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def load_replay(folder: Path, empty: Replay) -> Replay:
+    """A replay buffer with the newest transitions that are kept of a run, as many as fit.
+
+    Args:
+        folder: of the run.
+        empty: the buffer without them, lanes in front; every lane gets the same.
+    """
+    entry = kept(folder)
+    assert entry is not None
+    segments = [
+        segment | {"file": f"replay/{Path(segment['file']).name}"} for segment in entry["replay"]
+    ]
+    moved = entry | {"replay": segments}
+    return replay_segments.refill(folder / KEPT, moved, counters(folder), empty)
+
+
 def put_back(workdir: Path, out: Path, runs: Sequence[Run], ended: Collection[str]) -> None:
     """Make a checkpoint of what `keep` has kept of a cohort, to go on from.
 
@@ -80,7 +149,7 @@ def put_back(workdir: Path, out: Path, runs: Sequence[Run], ended: Collection[st
             entries.append(about | {"file": None, "replay": [], "alive": False})
             continue
         folder = out / run.name / KEPT
-        shutil.copyfile(folder / "lane.safetensors", draft / str(entry["file"]))
+        shutil.copyfile(folder / checkpoints.LANE, draft / str(entry["file"]))
         for segment in entry["replay"]:
             file = workdir / segment["file"]
             file.parent.mkdir(parents=True, exist_ok=True)

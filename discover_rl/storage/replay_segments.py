@@ -108,3 +108,40 @@ def load(out: Path, entry: Mapping[str, Any], like: Replay) -> dict[str, np.ndar
                 raise schemas.malformed(out / segment["file"], f"its {name}")
             ring[np.arange(start, stop) % len(ring)] = new
     return bulk
+
+
+def refill(folder: Path, entry: Mapping[str, Any], now: Mapping[str, int], empty: Replay) -> Replay:
+    """A buffer that starts with the newest transitions of another lane's, as many as fit.
+
+    Args:
+        folder: where the other lane's segments are.
+        entry: which they are.
+        now: its counters.
+        empty: the buffer without them, lanes in front; every lane gets the same.
+    """
+    check(folder, entry, now)
+    (first, first_row), (last, rows) = entry["replay"][0]["from"], entry["replay"][-1]["to"]
+    lengths = dict.fromkeys(TRANSITION_FIELDS, last - first) | {"rows": rows - first_row}
+    whole = {
+        name: jax.ShapeDtypeStruct((1, length, *leaf.shape[2:]), leaf.dtype)
+        for name, length in lengths.items()
+        for leaf in [getattr(empty, name)]
+    }
+    there = load(folder, entry, empty._replace(**whole))
+    capacity, room = empty.row.shape[1], empty.rows.shape[1]
+    which = np.arange(max(now["oldest"], last - capacity), last) % (last - first)
+    # Three rows are left for what comes next: where an episode starts, and two to write ahead.
+    which = which[rows - there["row"][which] <= room - 3]
+    if not len(which):
+        return empty
+    start = int(there["row"][which[0]])
+    taken = {name: there[name][which] for name in TRANSITION_FIELDS}
+    taken["row"] = taken["row"] - start
+    taken["rows"] = there["rows"][np.arange(start, rows) % (rows - first_row)]
+    counts = {"head": rows - 1 - start, "inserted": len(which), "oldest": 0}
+    filled = {name: np.array(getattr(empty, name)) for name in (*taken, *counts)}
+    for name, new in taken.items():
+        filled[name][:, : len(new)] = new
+    for name, count in counts.items():
+        filled[name][:] = count
+    return empty._replace(**filled)

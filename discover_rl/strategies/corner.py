@@ -103,4 +103,9 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         hp, progress = state.hyper, view.progress
         return {"lam": hp.lam.at(progress), "sigma": hp.sigma.at(progress)}
 
-    return Strategy(init=init, acting=Acting(begin=begin, draw=draw, behave=behave), report=report)
+    return Strategy(
+        init=init,
+        acting=Acting(begin=begin, draw=draw, behave=behave),
+        report=report,
+        inherit=lambda fresh, old: fresh,  # a run has a corner of its own
+    )

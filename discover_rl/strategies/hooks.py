@@ -37,6 +37,14 @@ class Init(Protocol):
         ...
 
 
+class Inherit(Protocol):
+    """Says what a run that starts from another one takes of its strategy."""
+
+    def __call__(self, fresh: State, old: State, /) -> State:
+        """`fresh`: the state as `init` made it; `old`: the other run's, with the same shapes."""
+        ...
+
+
 class Begin(Protocol):
     """Makes the memory of an episode that starts."""
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from discover_rl.core.hyperparameters import with_hyper_of
 from discover_rl.core.types import (
     Actor,
     Array,
@@ -44,6 +45,7 @@ from discover_rl.strategies.hooks import (
     Draw,
     Expect,
     Greedy,
+    Inherit,
     Init,
     Joint,
     Memory,
@@ -218,3 +220,5 @@ class Strategy(NamedTuple):
     schedule: Schedule = Schedule()
     network: NetworkSpec = NetworkSpec()
     report: Report = lambda state, view, batch: {}
+    inherit: Inherit = with_hyper_of
+    """By default a run that starts from another takes all of its state but the hyper-parameters."""

@@ -192,6 +192,11 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
             saved=(view.learned, view.params) if clone else (),
         )
 
+    def inherit(fresh: State, old: State) -> State:
+        """The teacher; the schedule starts with the run."""
+        learned = {"teacher": old.teacher, "optimiser": old.optimiser, "rewards": old.rewards}
+        return fresh._replace(**learned)
+
     def begin(state: State, view: View, key: Key) -> Memory:
         del state, view, key  # `behave` fills it before it is read
         obs, raw = blank()
@@ -298,6 +303,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
             updates=updates, truncate=truncate, on_event=on_event, on_transition=on_transition
         ),
         report=report,
+        inherit=inherit,
     )
 
 

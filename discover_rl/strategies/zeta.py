@@ -91,4 +91,9 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         del batch
         return {} if blueprint.samples else {"sigma": state.hyper.sigma.at(view.progress)}
 
-    return Strategy(init=init, acting=Acting(begin=begin, draw=draw, behave=behave), report=report)
+    return Strategy(
+        init=init,
+        acting=Acting(begin=begin, draw=draw, behave=behave),
+        report=report,
+        inherit=lambda fresh, old: fresh,  # the table follows from the hyper-parameters
+    )

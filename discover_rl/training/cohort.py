@@ -45,6 +45,7 @@ from discover_rl.training.events import (
     Started,
     Stepped,
 )
+from discover_rl.training.inheritance import in_words, inherited
 from discover_rl.training.metrics import Meter, finite
 from discover_rl.training.observers.base import HeldObserver, Observer
 from discover_rl.training.outputs import Outputs
@@ -113,6 +114,7 @@ class Cohort:
                 steps=first.steps,
                 environments=first.env.count,
                 precision=first.compute.precision,
+                transitions=first.start.transitions,
                 metrics_every=self.meter.every,
             )
         )
@@ -124,7 +126,8 @@ class Cohort:
         )
         if resume is None:
             self.step = 0
-            self._start(self.agent.init(*begin))
+            state = self.agent.init(*begin)
+            self._start(inherited(self.agent, state, first.start) if first.start.run else state)
         else:
             self.step = int(checkpoints.manifest(resume)["step"])
             state, episodes = checkpoints.load(resume, self.agent.like(*begin))
@@ -192,6 +195,8 @@ class Cohort:
         # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
         if self.step == 0:
             self._save()
+            for run in self.runs if self.runs[0].start.run else ():
+                self.observer.on_event(Noted(run, 0, in_words(run.start)))
         try:
             if stopping():  # while programs are compiled nobody asks
                 raise Interrupted

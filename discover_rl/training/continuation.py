@@ -12,8 +12,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from safetensors import safe_open
-
 from discover_rl.config import Run
 from discover_rl.core.schedules import Amplitude
 from discover_rl.core.types import UserError
@@ -55,7 +53,10 @@ def groups(
         kept = kept_checkpoints.kept(out / run.name)
         if why := _hindrance(run, record, kept, out, named):
             there = record.header["run"]["steps"] if record.header else 0
-            raise UserError(f"{out / run.name} has ended after {there:,} steps, and {why}.")
+            folder = out / run.name
+            raise UserError(
+                f"{folder} has ended after {there:,} steps, and {why}; {_way_out(folder, kept)}."
+            )
         assert kept is not None
         found[tuple(kept["cohort"])] = kept["workdir"]
     cohorts = [(workdir, [named[name] for name in cohort]) for cohort, workdir in found.items()]
@@ -124,6 +125,13 @@ def _hindrance(
     return ""
 
 
+def _way_out(folder: Path, kept: Kept | None) -> str:
+    """What can be done in place of going on, in words."""
+    if kept is None:
+        return "with that kept, --from would start a new run with what this one has learned"
+    return f"--from {folder} starts a new run with what this one has learned"
+
+
 def changing_settings(run: Run) -> str:
     """The first setting of a run whose effect depends on the run's length; '' if there is none."""
     for prefix, group in (("", run.hyper), ("strategy.", run.strategy_hyper)):
@@ -136,8 +144,10 @@ def changing_settings(run: Run) -> str:
 
 def _outgrown(run: Run, steps: int, out: Path) -> bool:
     """Whether transitions were lost that a replay buffer for more steps would still hold."""
-    if min(run.hyper.replay_size, steps) == min(run.hyper.replay_size, run.steps):
+    size, first = run.hyper.replay_size, run.start.transitions
+    if min(size, steps + first) == min(size, run.steps + first):
         return False
-    lane = out / run.name / kept_checkpoints.KEPT / "lane.safetensors"
-    with safe_open(lane, "numpy") as arrays:
-        return bool(arrays.get_tensor("replay.oldest"))
+    counted = kept_checkpoints.counters(out / run.name)
+    # With more room it might have started with more transitions of another run.
+    started = counted["inserted"] - steps < min(size, first)
+    return bool(counted["oldest"]) or started

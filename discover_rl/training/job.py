@@ -25,6 +25,8 @@ from discover_rl.training.observers.base import Observer
 
 CHECKPOINT_SECONDS = 60.0
 """Time between checkpoints, unless another is asked for."""
+IRRELEVANT = {"settings", "compute.keep_checkpoint", "start.run"}
+"""What a record says of a run that makes it no other one."""
 PATIENCE = 30.0
 """Seconds to wait for a worker of a killed process to notice that it is alone."""
 
@@ -149,12 +151,13 @@ def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """In what two runs differ, in words; '' if they are the same.
 
     A record that is older than a setting was made with its default. Where `env.backend` is left
-    open here, any will do. Whether the last checkpoint is kept makes no other run.
+    open here, any will do. Whether the last checkpoint is kept, and in which folder the run is that
+    it started from, makes no other run.
     """
     there, here = (
         {**_defaults(run), **run, **current_names(run.get("settings", {}))} for run in (there, here)
     )
-    for name in sorted((there.keys() | here.keys()) - {"settings", "compute.keep_checkpoint"}):
+    for name in sorted((there.keys() | here.keys()) - IRRELEVANT):
         if name == "env.backend" and here.get(name) == "auto":
             continue
         if there.get(name) != here.get(name):

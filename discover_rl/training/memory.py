@@ -49,7 +49,7 @@ def need(run: Run, spec: Spec) -> Need:
         data = steps * (2 * (obs + act) + 8) * 4
         batch = -(-steps // run.hyper.minibatches)
     else:
-        capacity = min(run.hyper.replay_size, run.steps)
+        capacity = min(run.hyper.replay_size, run.steps + run.start.transitions)
         # Observations; two actions, reward, the row and whether it terminated of each transition.
         data = 4 * replay_buffer.row_count(capacity) * obs + capacity * (8 * act + 9)
         batch = run.hyper.batch_size
@@ -90,7 +90,10 @@ def _way_out(run: Run, one: Need, count: int, there: int) -> str:
         sizes = {"horizon": (run.hyper.horizon, one.data + one.batches)}
     else:
         sizes = {
-            "replay_size": (min(run.hyper.replay_size, run.steps), one.data),
+            "replay_size": (
+                min(run.hyper.replay_size, run.steps + run.start.transitions),
+                one.data,
+            ),
             "batch_size": (run.hyper.batch_size, one.batches),
         }
     sizes["eval.episodes"] = run.eval.episodes, ENVIRONMENT * run.eval.episodes

@@ -56,7 +56,8 @@ class OffPolicyAgent:
         assert setup.environments == 1  # a replay buffer has transitions in the order of one
         self.spec, hyper = setup.spec, setup.hyper
         algorithm, self.strategy = build_algorithm(setup)
-        self.lane = Lane(setup.spec, algorithm, hyper.batch_size, hyper.replay_size, setup.steps)
+        sizes = hyper.batch_size, hyper.replay_size, setup.steps, setup.transitions
+        self.lane = Lane(setup.spec, algorithm, *sizes)
         self.warmup: int = hyper.warmup
         self.precision = setup.precision
         self.on_gpu = accelerated()

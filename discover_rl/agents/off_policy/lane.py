@@ -49,9 +49,11 @@ class Lane:
         batch_size: int,
         replay_size: int,
         steps: int,
+        transitions: int = 0,
     ):
         self.spec, self.algorithm = spec, algorithm
-        self.batch_size, self.capacity, self.steps = batch_size, min(replay_size, steps), steps
+        self.batch_size, self.steps = batch_size, steps
+        self.capacity = min(replay_size, steps + transitions)
 
     def init(self, seed: Array, hyper: Any, strategy_hyper: Any) -> State:
         """The state of a run that starts."""
