@@ -116,6 +116,7 @@ def test_nothing_moves_by_it_and_a_stopped_run_writes_the_same_lines(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_limits")
 def test_a_lane_that_has_failed_gets_no_more_lines(tmp_path):
     runs = runs_of(steps=100, **{"metrics.every": 10, "critic_lr": [3e-4, 1e30]})
     launch.train(runs, tmp_path)
