@@ -98,14 +98,16 @@ def renamed(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(one: Path, other: Path) -> int:
-    """Print every file that differs; return how many do."""
+    """Print every file of `one` that differs in `other` or is not there; return how many.
+
+    Files that only `other` has are counted: a later version may write more.
+    """
     left, right = contents(one), contents(other)
-    unlike = [
-        name for name in sorted(left.keys() | right.keys()) if left.get(name) != right.get(name)
-    ]
+    unlike = [name for name in sorted(left) if left[name] != right.get(name)]
     for name in unlike:
-        print("differs:", name)
-    print(f"{len(left)} and {len(right)} files, {len(unlike)} differ")
+        print("differs:" if name in right else "missing:", name)
+    more = len(right.keys() - left.keys())
+    print(f"{len(left)} files, {len(unlike)} differ or are missing; {more} more in {other}")
     return len(unlike)
 
 
