@@ -138,10 +138,17 @@ def test_records_of_a_check_are_whole_and_as_declared(name):
             assert record.over, run.name
 
 
-@pytest.mark.parametrize("name", ["sac-mountaincar", "td3-mountaincar"])
-def test_pages_of_checks_show_the_numbers_that_records_give(name):
-    everything = data.load(studies.load(CHECKS[name]), CHECKS[name].with_suffix(""))
-    (analysis,) = comparisons.analyse(everything)
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("sac-mountaincar", "checks/sac-mountaincar"),
+        ("td3-mountaincar", "checks/td3-mountaincar"),
+        ("ppo-hopper-head", "ppo-hopper-head-cut"),
+    ],
+)
+def test_pages_of_checks_and_of_parts_show_the_numbers_that_records_give(name, folder):
+    study = studies.load((CHECKS | STUDIES)[name])
+    (analysis,) = comparisons.analyse(data.load(study, ROOT / "results" / folder))
     page = (ROOT / "docs" / "results" / f"{name}.md").read_text()
     details = tables.files(analysis)[".md"].decode().partition("in detail")[2]
     for line in details.splitlines():
