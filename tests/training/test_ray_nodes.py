@@ -1,6 +1,9 @@
 """A Ray cluster of several nodes, of which one dies: the same results as on one machine."""
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -49,6 +52,17 @@ def node_of(cluster, pid: int):
     raise AssertionError("no node has this worker")
 
 
+def wait_until(condition, seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
 def test_a_node_is_killed_and_the_other_one_goes_on_for_it(cluster, whole, tmp_path):
     jobs, killed = jobs_of(tmp_path, *REQUESTS), []
 
@@ -66,5 +80,38 @@ def test_a_node_is_killed_and_the_other_one_goes_on_for_it(cluster, whole, tmp_p
     assert begun[0] == 0 < killed[0] <= begun[1]
     assert len(begun) == 2
     assert len(recorder.of_kind(1, Started)) == 1
+    for i in range(2):
+        assert_same_files(whole / str(i), tmp_path / str(i))
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from discover_rl.training.engines import ray
+from discover_rl.training.events import Started
+from tests.helpers.ray_jobs import Recorder, jobs_of
+jobs, heard = jobs_of(Path(sys.argv[1]), *{requests!r}), Recorder()
+ray.run(jobs, heard, bool, address=sys.argv[2], checkpoint_seconds=0.1)
+print(*(heard.of_kind(i, Started)[0].step for i in range(2)))
+"""
+
+
+def test_the_head_is_killed_all_end_and_the_same_again_goes_on(cluster, whole, tmp_path):
+    """In processes of their own: Ray cannot begin anew in the one that a cluster was made in."""
+    code, jobs = DRIVER.format(requests=REQUESTS), jobs_of(tmp_path, *REQUESTS)
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen([*command, cluster.address], stderr=subprocess.PIPE, text=True) as first:
+        wait_until(lambda: first.poll() or all(checkpoints.step_of(job.workdir) for job in jobs))
+        workers = [holder(job.workdir) for job in jobs]
+        cluster.remove_node(cluster.head_node, allow_graceful=False)
+        _, err = first.communicate(timeout=60)
+    assert first.returncode == 1
+    assert "ChildProcessError: Ray failed (" in err
+    assert "the same command again goes on from the last checkpoints" in err
+    wait_until(lambda: not any(map(is_there, workers)))
+    steps = [checkpoints.step_of(job.workdir) for job in jobs]
+    assert all(0 < step < 4000 for step in steps)
+    again = subprocess.run([*command, "local"], check=True, timeout=90, stdout=subprocess.PIPE)
+    assert [int(step) for step in again.stdout.split()] == steps
     for i in range(2):
         assert_same_files(whole / str(i), tmp_path / str(i))
