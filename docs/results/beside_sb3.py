@@ -1,8 +1,9 @@
-"""Compare our gSDE with that of Stable-Baselines3: scores of five runs each.
+"""Compare our gSDE with that of Stable-Baselines3: scores of runs of the same settings.
 
     python docs/results/beside_sb3.py
 
 A score is the mean return of a run's last three evaluations. Intervals are those of Student's t.
+What is printed is the table of gsde.md, then the score of every run.
 """
 
 import json
@@ -15,32 +16,58 @@ from discover_rl.storage.records import Record
 
 RESULTS = Path(__file__).parents[2] / "results" / "checks"
 LAST = 3
+STUDIES = {
+    "sac-gsde": "SAC, 10,000 steps",
+    "ppo-gsde": "PPO, 102,400 steps",
+    "ppo-gsde-same": "PPO, weights and losses alike, too",
+}
+"""Studies, and what each is called in the table."""
+THEIRS = {"ppo-gsde-same": "ppo-gsde"}
+"""Studies whose runs of Stable-Baselines3 are another study's: its settings are the same there."""
 
 
-def interval(scores: np.ndarray) -> tuple[float, float]:
-    """The 95 % interval of the mean of scores, (runs,)."""
-    half = stats.t.ppf(0.975, len(scores) - 1) * stats.sem(scores)
-    return scores.mean() - half, scores.mean() + half
+def scores(study: str) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of our runs and of theirs, (runs,) each."""
+    folder, beside = RESULTS / study, RESULTS / THEIRS.get(study, study)
+    ours = [
+        [np.mean(it["returns"]) for it in Record(path).evaluations]
+        for path in sorted(folder.glob("*/*/*/seed-*/record.jsonl"))
+    ]
+    theirs = json.loads((beside / "stable-baselines3.json").read_text())["mean_returns"]
+    here, there = (np.array([np.mean(it[-LAST:]) for it in curves]) for curves in (ours, theirs))
+    return here, there
+
+
+def rounded(number: float) -> str:
+    """A number without decimals, with a minus sign for printing."""
+    return f"{number:.0f}".replace("-", "−")
+
+
+def between(value: float, low: float, high: float) -> str:
+    """A number and its 95 % interval."""
+    return f"{rounded(value)} [{rounded(low)}, {rounded(high)}]"
+
+
+def mean(runs: np.ndarray) -> str:
+    """The mean of scores, (runs,), and its interval."""
+    half = stats.t.ppf(0.975, len(runs) - 1) * stats.sem(runs)
+    return between(runs.mean(), runs.mean() - half, runs.mean() + half)
+
+
+def row(study: str) -> str:
+    """A study's line of the table."""
+    ours, theirs = scores(study)
+    bounds = stats.ttest_ind(ours, theirs).confidence_interval(0.95)
+    apart = between(ours.mean() - theirs.mean(), bounds.low, bounds.high)
+    runs = f"{len(ours)} and {len(theirs)}"
+    return f"| {STUDIES[study]} | {runs} | {mean(ours)} | {mean(theirs)} | {apart} |"
 
 
 def main() -> None:
-    for algorithm in ("sac", "ppo"):
-        folder = RESULTS / f"{algorithm}-gsde"
-        paths = sorted(folder.glob("*/*/*/seed-*/record.jsonl"))
-        ours = [[np.mean(it["returns"]) for it in Record(path).evaluations] for path in paths]
-        theirs = json.loads((folder / "stable-baselines3.json").read_text())["mean_returns"]
-        for name, curves in (("discover_rl", ours), ("Stable-Baselines3", theirs)):
-            scores = np.array([np.mean(curve[-LAST:]) for curve in curves])
-            low, high = interval(scores)
-            print(
-                f"{algorithm} {name:<18} {scores.mean():6.0f} [{low:.0f}, {high:.0f}]  sd "
-                f"{scores.std(ddof=1):.0f}  runs {' '.join(f'{score:.0f}' for score in scores)}"
-            )
-        test = stats.ttest_ind(*([np.mean(c[-LAST:]) for c in it] for it in (ours, theirs)))
-        bounds = test.confidence_interval(0.95)
-        print(
-            f"{algorithm} difference [{bounds.low:.0f}, {bounds.high:.0f}], p = {test.pvalue:.2f}"
-        )
+    print(*map(row, STUDIES), sep="\n")
+    for study in STUDIES:
+        for name, runs in zip(("here", "there"), scores(study), strict=True):
+            print(f"{study}, {name}: {', '.join(map(rounded, runs))}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compare two arms of a study, as the pages here do.
 
     python docs/results/contrasts.py STUDY FIRST SECOND [--records FOLDER] [--until STEP]
-        [--published FOLDER [--beside FIRST SECOND]]
+        [--also STUDY] [--published FOLDER [--beside FIRST SECOND]]
 
 Prints the first arm's score less the second's, with 95 % bootstrap intervals: of final scores and
 of areas under the curve, by interquartile means and by means; of all evaluations, by means; and of
@@ -43,12 +43,17 @@ def main() -> None:
         parser.add_argument(name)
     parser.add_argument("--records", help="in results/, if not named as the study")
     parser.add_argument("--until", type=int, help="look at runs up to this step")
+    parser.add_argument("--also", metavar="STUDY", help="whose arms can be named as STUDY/ARM")
     parser.add_argument("--published", type=Path, help="a copy of the authors' curves")
     parser.add_argument("--beside", nargs=2, metavar="ARM", help="whose published runs to take")
     args = parser.parse_args()
     study = studies.load(str(RECORDS / f"{args.study}.toml"))
     found = data.load(study, RECORDS / (args.records or args.study), args.until)
     arms = {results.cell.arm: results for results in found.cells}
+    if args.also:
+        other = studies.load(str(RECORDS / f"{args.also}.toml"))
+        for results in data.load(other, RECORDS / args.also, args.until).cells:
+            arms[f"{args.also}/{results.cell.arm}"] = results
     for name in (args.first, args.second, *(args.beside or ())):
         if name not in arms:
             raise UserError(f"{args.study} has no arm {name}.{nearest(name, arms)}")
@@ -96,9 +101,13 @@ def compare_published(
         folder: The authors' curves.
     """
     keys = [published.key(results.cell) for results in cells]
-    baseline = next(key for key in keys if key is not None and key.strategy == "baseline")
+    # The baseline's runs stand beside arms without any of their own.
+    baseline = next((key for key in keys if key and key.strategy == "baseline"), None)
+    named = [published.key(results.cell) or baseline for results in beside]
     curves = published.curves(folder).curves
-    found = [curves[published.key(results.cell) or baseline] for results in beside]
+    if None in named:
+        raise UserError("There are no published runs of these arms.")
+    found = [curves[key] for key in named if key]
     theirs = [runs[:, -LAST:].mean(axis=1) for runs in found]
     ours = [results.final for results in sides]
     for name, statistic in STATISTICS.items():

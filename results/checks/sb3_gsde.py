@@ -1,9 +1,9 @@
-"""Train SAC and PPO with gSDE by Stable-Baselines3, as sac-gsde.toml and ppo-gsde.toml declare.
+"""Train SAC and PPO with gSDE by Stable-Baselines3, as sac-gsde.toml and ppo-gsde*.toml declare.
 
-    .venv-peers/bin/python results/checks/sb3_gsde.py sac|ppo FILE.json
+    .venv-peers/bin/python results/checks/sb3_gsde.py sac|ppo FILE.json [SEEDS, by default 5]
 
 It runs in the environment of the peers, which `make bench` sets up, and writes the mean return of
-every evaluation of five seeds, at the steps at which the studies evaluate.
+every evaluation of each seed, at the steps at which the studies evaluate.
 """
 
 import json
@@ -16,7 +16,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-TASK, SEEDS, EPISODES = "Pendulum-v1", 5, 10
+TASK, EPISODES = "Pendulum-v1", 10
 STEPS = {"sac": 10_000, "ppo": 102_400}
 EVERY = {"sac": 1_000, "ppo": 10_240}
 
@@ -86,9 +86,10 @@ def model(algorithm: str, seed: int):
 
 def main() -> None:
     algorithm, path = sys.argv[1], Path(sys.argv[2])
+    seeds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
     torch.set_num_threads(1)
     curves = []
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         evaluation = Evaluation(EVERY[algorithm])
         model(algorithm, seed).learn(STEPS[algorithm], callback=evaluation)
         evaluation.evaluate()
