@@ -20,8 +20,8 @@ slow: $(READY)  ## the slow tests: learning, and every cell of the matrix
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow $(addprefix --ignore=,$(AS_SHIPPED))
 	XLA_FLAGS= $(BIN)/python -m pytest -n 2 --maxschedchunk 1 -m slow $(AS_SHIPPED)
 
-fuzz: $(READY)  ## hostile command lines and files, other ones each time: 20,000, in ten minutes
-	FUZZ=15 $(BIN)/python -m pytest -n 2 -m slow tests/test_fuzz.py
+fuzz: $(READY)  ## hostile command lines and files, other ones each time: 29,000, in ten minutes
+	FUZZ=15 $(BIN)/python -m pytest -n 2 -m slow tests/test_fuzz.py tests/test_fuzz_runs.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -30,9 +30,10 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/pyright
 
+# MkDocs is not told to be quiet: it would not see its own warnings, and none would be an error.
 docs: $(READY)  ## the documentation as a site, in site/; fails on a dead link or a command that does not parse
 	$(BIN)/python -m pytest tests/test_documentation.py -m "not slow" -k "not example"
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 check: lint types test  ## what must pass before a change lands
 

@@ -1,4 +1,23 @@
-"""Exploration in continuous control: DISCOVER and its rivals, on every actor-critic."""
+"""Exploration in continuous control: DISCOVER and its rivals, on every actor-critic.
+
+    core         types, hyper-parameters, networks, equations, the replay buffer
+    system       the machine and the code: hardware, compilation, provenance
+    envs         tasks, and vectors of environments
+    strategies   how an agent explores, one file per strategy
+    algorithms   how an agent learns, one file per algorithm
+    agents       an algorithm with a strategy, for all lanes of a cohort
+    config       what a run is, and how a request becomes runs
+    storage      records, checkpoints, policies: the files of a run
+    training     the training loop, evaluation, engines, observers
+    studies      grids of runs that one file declares
+    report       statistics, figures, tables and a page of a study
+    analysis     visited states, the paper's theory in tables, videos
+    tuning       hyper-parameters chosen by Optuna
+    api          what `import discover_rl` gives, with names from the packages above
+    cli          the command `discover`
+
+A package imports only itself and packages above it.
+"""
 
 from discover_rl._version import __version__
 from discover_rl.algorithms import ALGORITHMS, register_algorithm

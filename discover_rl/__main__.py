@@ -4,8 +4,8 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # Python has put the working directory where modules are found, and a folder that happens to be
-    # there must not run code (`system.modules`). It stays if this package itself is found there.
+    # `python -m` puts the working directory first on the module search path. Code that happens to
+    # lie there must not run (`system.modules`), so it is removed unless this package is there.
     if sys.path[0] == os.getcwd() != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
         del sys.path[0]
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from discover_rl.config import Request, resolve
 from discover_rl.core.types import UserError
-from discover_rl.envs.settings import wrapper_name
 from discover_rl.storage import results
 from discover_rl.storage.files import move_aside
 from discover_rl.storage.results import Result
 from discover_rl.system import hardware
+from discover_rl.system.modules import OBJECT
 from discover_rl.system.paths import a_folder
 from discover_rl.training.signals import stop_on_signal
 
@@ -45,8 +45,8 @@ def train(
 ) -> list[Result]:
     """Train on a Gymnasium task, several seeds in lockstep; return one Result per run.
 
-    What `out` already holds is not trained again: call it once more after a crash, or after Ctrl-C,
-    and it goes on where it was.
+    Runs that `out` already holds are not trained again. After a crash, or after Ctrl-C, the same
+    call continues from the last checkpoint.
 
     Args:
         task: a Gymnasium id ("Hopper-v5"), or "module:id" for an id that `module` registers; a
@@ -57,21 +57,21 @@ def train(
         algorithm: a name from ALGORITHMS.
         strategy: a name from STRATEGIES.
         steps: environment steps of each run.
-        seeds: how many (0, 1, …), or which.
+        seeds: how many seeds (0, 1, …), or a list of them.
         out: folder for records and policies; runs/TASK-ALGORITHM-STRATEGY by default.
-        observer: hears of progress, one or several; None, also among several, shows it on the
-            terminal.
+        observer: receives the events of training; one or several. None, also among several, stands
+            for the one that shows progress on the terminal.
         checkpoint_seconds: time between checkpoints.
-        processes: how many share the runs at most; 0: as many as are faster. Above 1, the script
-            that calls this needs the usual `if __name__ == "__main__":` around it.
-        fresh: start over; what `out` holds is moved aside, to OUT.old-1, OUT.old-2, …
-        anyway: go on in `out` though the code of a task of your own has changed since; the records
+        processes: the largest number of processes; 0: as many as are faster. With more than one,
+            the script that calls this needs the usual `if __name__ == "__main__":` around it.
+        fresh: start over; the contents of `out` are moved aside, to OUT.old-1, OUT.old-2, …
+        anyway: continue in `out` even if the code of your own task has changed since; the records
             say so.
-        wrappers: Gymnasium wrappers around the task, the innermost first: functions or classes of
-            a module, or their names, "module:function".
-        start_from: the folder of a run to start from, which has kept its checkpoint
-            (compute.keep_checkpoint=True): with its networks, optimisers, strategy and replay. The
-            default of `out` is then runs/TASK-ALGORITHM-STRATEGY-warm.
+        wrappers: Gymnasium wrappers around the task, the innermost first: functions or classes,
+            or their names, "module:function".
+        start_from: the folder of a run whose networks, optimisers, strategy and replay the new runs
+            start with; it has its replay if compute.keep_checkpoint was true. The default of `out`
+            is then runs/TASK-ALGORITHM-STRATEGY-warm.
         **overrides: settings by name: gamma=0.98, **{"strategy.lam": 0.1, "eval.every": 500}.
             A list for a float makes a run of each value, all in lockstep.
 
@@ -81,25 +81,29 @@ def train(
         >>> results[0].policy().predict([1.0, 0.0, 0.0])[0].shape  # doctest: +SKIP
         (1,)
     """
-    from discover_rl.envs.objects import OBJECT, task_of  # here, because it imports Gymnasium
+    from discover_rl.envs.objects import task_of, wrapper_names  # here: it imports Gymnasium
     from discover_rl.envs.versions import completed
 
     given = [it for it in (task, env) if it is not None]
     if len(given) != 1:
         raise UserError("train takes one task: an id, a function, a class or an environment.")
     name = completed(given[0]) if isinstance(given[0], str) else task_of(given[0])
-    if name.startswith(OBJECT) and processes > 1:
+    named = wrapper_names(wrappers)
+    objects = [it.removeprefix(OBJECT) for it in (name, *named) if it.startswith(OBJECT)]
+    if objects and processes > 1:
         raise UserError(
-            f"{name.removeprefix(OBJECT)} has no name that other processes could import; train in "
-            "one (processes=1), or give a function or class of a module."
+            f"{objects[0]} has no name that other processes could import; train in one "
+            "(processes=1), or give a function or class of a module."
         )
+    if not isinstance(env_kwargs or {}, Mapping):
+        raise UserError(f"env_kwargs are arguments by name, not {type(env_kwargs).__name__}.")
     if env_kwargs:
         overrides["env.kwargs"] = dict(env_kwargs)
-    if named := [wrapper_name(wrapper) for wrapper in wrappers]:
+    if named:
         overrides["env.wrappers"] = named
     request = Request(name, algorithm, strategy, steps, seeds, overrides, str(start_from or ""))
     folder = request.default_folder if out is None else a_folder(out)
-    processes = 1 if name.startswith(OBJECT) else processes
+    processes = 1 if objects else processes
     return launch(request, folder, observer, checkpoint_seconds, processes, fresh, anyway)
 
 
@@ -115,7 +119,7 @@ def launch(
     """Like `train`, for a request."""
     with contextlib.ExitStack() as stack:
         stopping = stack.enter_context(stop_on_signal())  # importing takes a second, too
-        from discover_rl.envs.spaces import spaces
+        from discover_rl.envs.backends import spaces
         from discover_rl.training import launch as training
         from discover_rl.training import warm_start
         from discover_rl.training.observers import Observers, terminal

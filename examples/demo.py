@@ -59,7 +59,7 @@ def train() -> dict[str, list[discover_rl.Result]]:
 
 
 def table(results: dict[str, list[discover_rl.Result]]) -> Table:
-    title = f"Return per episode on {TASK} at the end (solved: {SOLVED})"
+    title = f"Return on {TASK} at the end (solved: {SOLVED})"
     shown = Table(title=title, title_justify="left")
     shown.add_column("strategy")
     for seed in range(SEEDS):
@@ -87,7 +87,7 @@ def draw(results: dict[str, list[discover_rl.Result]], path: Path) -> None:
     axes.set_ylabel("return per episode", fontsize=12)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=12, loc="center right")
+    axes.legend(fontsize=12, loc="upper left")
     figure.savefig(path, dpi=150)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import discover_rl
 from discover_rl.core.hyperparameters import hyper, setting
 from discover_rl.core.types import Nudge, Spec
-from discover_rl.strategies.interface import Acting, Blueprint, Strategy
+from discover_rl.strategies import Acting, Blueprint, Strategy
 
 
 @hyper

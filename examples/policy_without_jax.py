@@ -27,4 +27,6 @@ def main(folder: str) -> float:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 2:
+        sys.exit("Which policy? Name the folder of a run, as runs/pendulum/seed-0.")
+    main(sys.argv[1])

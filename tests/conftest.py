@@ -6,6 +6,7 @@ tests, workers and the processes that tests start share what one of them has com
 
 import gc
 import os
+import shutil
 from importlib import metadata
 from pathlib import Path
 
@@ -62,3 +63,17 @@ def no_limits(monkeypatch):
     from discover_rl.core import hyperparameters
 
     monkeypatch.setattr(hyperparameters, "_within", lambda number, meta: True)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, where there is one."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("there is no Chromium here (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()

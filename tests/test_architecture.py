@@ -2,15 +2,20 @@
 
 import ast
 import doctest
+import functools
 import importlib
 import inspect
 import pkgutil
+import re
 import types
 from pathlib import Path
 
 import pytest
 
 import discover_rl
+from discover_rl.algorithms import ALGORITHMS
+from discover_rl.cli.main import app
+from discover_rl.strategies import STRATEGIES
 
 HERE = Path(discover_rl.__file__).parent
 # The order of the packages, as the documentation draws it. Each imports itself and those before it.
@@ -104,6 +109,38 @@ def test_nothing_is_reached_through_a_third_module():
                     assert home == node.module or public, f"{path}: {alias.name} is from {home}"
 
 
+def test_nor_is_a_constant_or_an_attribute_of_a_module():
+    """`module.name` and `from module import NAME`: the module has not itself imported the name."""
+    for path in FILES:
+        modules, taken, nodes = {}, [], list(ast.walk(ast.parse(path.read_text())))
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("discover_rl"):
+                for alias in node.names:
+                    if is_module(node.module, alias.name):
+                        modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                    else:
+                        taken.append((node.module, alias.name))
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                taken += [(modules[node.value.id], node.attr)] if node.value.id in modules else []
+        for source, name in taken:
+            public = name in getattr(importlib.import_module(source), "__all__", [])
+            assert public or name not in from_elsewhere(source), f"{path}: {name} of {source}"
+
+
+def is_module(package: str, name: str) -> bool:
+    folder = HERE.parent / package.replace(".", "/")
+    return (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
+
+
+@functools.cache
+def from_elsewhere(name: str) -> set[str]:
+    """The names that a module imports."""
+    nodes = ast.walk(ast.parse(inspect.getsource(importlib.import_module(name))))
+    found = [it for it in nodes if isinstance(it, ast.Import | ast.ImportFrom)]
+    return {alias.asname or alias.name for node in found for alias in node.names}
+
+
 def test_packages_of_others_are_imported_in_one_place():
     for path in FILES:
         here = path.relative_to(HERE).as_posix()
@@ -122,7 +159,7 @@ def test_nothing_pickles():
 
 
 def test_files_stay_short():
-    for path in FILES:
+    for path in [*FILES, *Path(__file__).parent.rglob("*.py")]:
         assert len(path.read_text().splitlines()) <= 350, path
 
 
@@ -152,6 +189,37 @@ def test_everything_public_has_a_docstring(name):
                 if inspect.isfunction(function) and not method.startswith("_"):
                     documented = inspect.getdoc(getattr(value, method))
                     assert documented, f"{name}.{own}.{method}"
+
+
+def test_a_package_names_what_lives_in_it():
+    """All modules are in the docstring of their package, but commands and registered members."""
+    listed = {*ALGORITHMS, *STRATEGIES, *(command.name for command in app.registered_commands)}
+    for package in [HERE, *(path for path in HERE.rglob("*") if (path / "__init__.py").exists())]:
+        text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+        for found in pkgutil.iter_modules([str(package)]):
+            named = re.search(rf"\b{found.name}\b", text) or found.name in ROOT
+            assert named or found.name in listed, f"{package}: {found.name} is not described"
+
+
+@pytest.mark.parametrize("name", ["core.types", "training.events"])
+def test_a_package_re_exports_a_module_as_a_whole(name):
+    """What `core` and `training` re-export is every class of these modules."""
+    module = importlib.import_module(f"discover_rl.{name}")
+    package = importlib.import_module(module.__name__.rpartition(".")[0])
+    classes = {it.name for it in ast.parse(inspect.getsource(module)).body if hasattr(it, "bases")}
+    assert classes <= set(package.__all__)
+
+
+def test_every_package_re_exports_or_says_why_not():
+    """Or defines its public names itself."""
+    for file in HERE.rglob("__init__.py"):
+        module = ast.parse(file.read_text())
+        exports = any(
+            isinstance(it, ast.Assign) and it.targets[0].id == "__all__" for it in module.body
+        )
+        text = " ".join((ast.get_docstring(module) or "").split())
+        exports |= any(isinstance(it, ast.FunctionDef) for it in module.body)
+        assert exports or re.search(r"[Ii]mport (the modules|these) themselves", text), file
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(HERE).as_posix())

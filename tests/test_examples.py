@@ -1,6 +1,9 @@
 """The scripts in examples/ run, and do what they say."""
 
+import doctest
 import importlib.util
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import discover_rl
 from discover_rl.core.types import PolicyHead, Spec
 from discover_rl.storage.policies import Policy
 
@@ -36,6 +40,8 @@ def test_a_policy_is_played_without_jax(tmp_path):
     command = [sys.executable, str(EXAMPLES / "policy_without_jax.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.startswith("Return: -"), done.stderr
+    nothing = subprocess.run(command[:2], capture_output=True, text=True)
+    assert nothing.stderr.startswith("Which policy?")
 
 
 @pytest.mark.slow
@@ -62,3 +68,24 @@ def test_a_study_from_python(example, tmp_path):
     means = example("study_from_python").main(steps=1100, out=str(tmp_path))
     assert list(means) == ["none", "gaussian", "pink"]
     assert all(mean < 0 for mean in means.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [("train", "load_policy", "load_run"), ("tune",)])
+def test_examples_in_docstrings_that_train(names, tmp_path, monkeypatch):
+    """They are left out where docstrings are tested; here they train for fewer steps."""
+    monkeypatch.chdir(tmp_path)
+    text = "\n\n".join(inspect.getdoc(getattr(discover_rl, name)) for name in names)
+    assert text.count("# doctest: +SKIP") >= 2 * len(names)
+    text = text.replace("# doctest: +SKIP", "")
+    text = re.sub(r"seeds=\d+", "seeds=1", text)
+    text = re.sub(r"steps=\d+_000", "steps=300, hidden='8,8', warmup=100, processes=1", text)
+    text = text.replace('{"strategy.lam": (0, 1)}', '{"strategy.lam": (0, 1)}, trials=2')
+    known = {name: getattr(discover_rl, name) for name in names}
+    found = doctest.DocTestParser().get_doctest(text, known, "docstrings", None, None)
+    assert len(found.examples) >= 3
+    for it in found.examples:  # what they print on the way is not compared
+        if it.want:
+            assert repr(eval(it.source, known)) == it.want.strip()
+        else:
+            exec(it.source, known)

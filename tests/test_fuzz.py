@@ -4,14 +4,10 @@ Cases are generated, always the same ones. `make fuzz` tries others, and more of
 """
 
 import contextlib
-import functools
-import io
-import os
 import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from discover_rl import report
@@ -22,18 +18,14 @@ from discover_rl.report import data, live
 from discover_rl.storage import checkpoints, load_policy
 from discover_rl.strategies import STRATEGIES
 from discover_rl.training import engines, job, launch
-from tests.cli.test_cli import discover
 from tests.config.test_limits import FIELDS
 from tests.helpers import hostile
+from tests.helpers.hostile import MORE, SAMPLE, attack, copied, ends_well, here_it_ends, one_file_of
 from tests.helpers.lanes import RUNS
 from tests.helpers.records import declare, write_records
 from tests.storage.test_damage import LANES, save, state_at
 from tests.system.test_modules import save_policy
 
-MORE = int(os.environ.get("FUZZ", "0"))
-"""How many times as many cases `make fuzz` tries; 0: the tests, whose cases are fixed."""
-SAMPLE = 30
-"""Cases of each kind among the quick tests."""
 STUDY = """about = "one"
 steps = 1_000
 seeds = 2
@@ -62,15 +54,21 @@ task = "Pendulum-v1"
 gamma = 0.9
 """
 OPTIONS = {
-    "train": ("--algorithm", "--strategy", "--steps", "--seeds", "--out", "--processes", "--set"),
-    "tune": ("--range", "--steps", "--seeds", "--trials", "--lanes", "--seed", "--out", "--set"),
-    "evaluate": ("--episodes", "--task", "--trust", "--video"),
+    "train": (
+        *("--algorithm", "--strategy", "--steps", "--seeds", "--out", "--processes", "--set"),
+        *("--from", "--set"),
+    ),
+    "tune": (
+        *("--range", "--steps", "--seeds", "--trials", "--lanes", "--seed", "--out", "--set"),
+        *("--strategy", "--prune", "--storage"),
+    ),
+    "evaluate": ("--episodes", "--task", "--trust", "--video", "--seed", "--best"),
     "list": (),
     "plan": ("--out", "--no-measure", "--trust"),
     "run": ("--out", "--shard", "--engine", "--minutes", "--processes", "--checkpoint-seconds"),
     "status": ("--out",),
     "export": ("--out", "--to"),
-    "report": ("--out", "--to", "--published", "--until"),
+    "report": ("--out", "--to", "--published", "--until", "--leaderboard"),
     "watch": ("--out", "--port"),
     "theory": ("--out", "--states", "--seeds", "--cap"),
     "visitation": ("--to", "--points", "--seed"),
@@ -78,22 +76,6 @@ OPTIONS = {
 
 
 NAMES = ["gamma", "hidden", "strategy.lam", "eval.every", "env.count", "env.kwargs.x", "", "x"]
-
-
-def ends_well(*words: str) -> int:
-    """Run a command; its exit code, which must be one of those that are documented."""
-    err = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
-        code = discover(*words)
-    assert code in (0, 1, 2, 3), words
-    assert "Traceback" not in err.getvalue()
-    assert bool(err.getvalue()) or code != 2, words
-    return code
-
-
-def here_it_ends(*_, **__):
-    """Stands for what would take long: all that comes before it has been done."""
-    raise UserError("It would begin now.")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -140,7 +122,7 @@ def command_lines(draw) -> list[str]:
         value = draw(hostile.words)
         if option in ("--set", "--range"):
             value = f"{draw(st.sampled_from(NAMES))}={value}"
-        given_words += [option] if option == "--no-measure" else [option, value]
+        given_words += [option] if option in ("--no-measure", "--best") else [option, value]
     return [command, *given_words, *["--no-measure"] * (command == "plan")]
 
 
@@ -180,31 +162,6 @@ study_files = st.tuples(
 )
 
 
-@functools.cache
-def _whole(folder: str) -> dict[str, bytes]:
-    return hostile.snapshot(folder)
-
-
-def _copied(folder: str, case: tuple[str, bytes]) -> Path:
-    """A copy of a folder in which one file has another content."""
-    copy = Path("copy")
-    shutil.rmtree(copy, ignore_errors=True)
-    for name, content in (_whole(folder) | dict([case])).items():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        (copy / name).write_bytes(content)
-    return copy
-
-
-@st.composite
-def one_file_of(draw, folder: str) -> tuple[str, bytes]:
-    """The name and the new content of one file of a folder."""
-    name = draw(st.sampled_from(sorted(_whole(folder))))
-    content = _whole(folder)[name]
-    text = name.endswith((".json", ".jsonl"))
-    change = hostile.rewritten if text and draw(st.booleans()) else hostile.damaged
-    return name, draw(change(content))
-
-
 READERS = ("status", "export --to x.csv", "run", "report")
 RECORDS = """steps = 1100
 seeds = 2
@@ -218,7 +175,7 @@ strategy = ["none", "ou"]
 def check_records(place: Path, case: tuple[str, tuple[str, bytes]]) -> None:
     command, file = case
     Path("test.toml").write_text(RECORDS)
-    copy = _copied("whole", file)
+    copy = copied("whole", file)
     before = hostile.snapshot(copy)
     ends_well(*command.split(), "test.toml", "--out", "copy")
     after = hostile.snapshot(copy)
@@ -226,7 +183,7 @@ def check_records(place: Path, case: tuple[str, tuple[str, bytes]]) -> None:
 
 
 def check_policy(place: Path, case: tuple[str, bytes]) -> None:
-    copy = _copied("policies", case)
+    copy = copied("policies", case)
     before = hostile.snapshot(copy)
     with contextlib.suppress(UserError):
         load_policy(copy / "run")
@@ -235,7 +192,7 @@ def check_policy(place: Path, case: tuple[str, bytes]) -> None:
 
 
 def check_checkpoint(place: Path, case: tuple[str, bytes]) -> None:
-    copy = _copied("checkpoint", case)
+    copy = copied("checkpoint", case)
     before = hostile.snapshot(copy)
     path = checkpoints.find(copy)
     if path is not None:
@@ -245,7 +202,7 @@ def check_checkpoint(place: Path, case: tuple[str, bytes]) -> None:
         except UserError:
             pass
         else:
-            assert before == _whole("checkpoint")
+            assert before == hostile.contents("checkpoint")
     assert hostile.snapshot(copy) == before
 
 
@@ -264,34 +221,15 @@ KINDS = {
 """Of each kind: its cases, what is checked of one, and how many there are in all."""
 
 
-def attack(place: Path, kind: str, count: int) -> None:
-    """Check that many cases of a kind."""
-    cases, check, _ = KINDS[kind]
-
-    @settings(
-        max_examples=count,
-        derandomize=not MORE,
-        deadline=None,
-        report_multiple_bugs=False,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(cases())
-    def each(case) -> None:
-        check(place, case)
-
-    each()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sample_of_hostile_cases_ends_well(place, kind):
-    attack(place, kind, SAMPLE)
+    attack(place, KINDS[kind], SAMPLE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_hostile_cases_end_well(place, kind):
-    attack(place, kind, KINDS[kind][2] * max(1, MORE))
+    attack(place, KINDS[kind], KINDS[kind][2] * max(1, MORE))
 
 
 def test_there_are_a_thousand():

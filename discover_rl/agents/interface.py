@@ -1,4 +1,4 @@
-"""What an agent is to the training loop, and all it takes to make one."""
+"""The interface between the training loop and an agent, and the data to build an agent from."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from discover_rl.core.types import Array, CriticHead, Net, PolicyHead, Spec
 from discover_rl.envs.vector import VectorEnv
 from discover_rl.strategies.interface import Strategy
 
-State = Any
-"""All of a cohort that training changes: a pytree of arrays with lanes in front."""
+AgentState = Any
+"""Everything in a cohort that training changes: a pytree of arrays with lanes in front."""
 
 
 @dataclass(frozen=True)
 class AgentSetup:
-    """All it takes to make an agent."""
+    """Everything that `build_agent` needs."""
 
     spec: Spec
     algorithm: str
     hyper: Any
-    """The algorithm's hyper-parameters; only what is static counts, `init` gets the floats."""
+    """The algorithm's hyper-parameters. Only the static ones are used; `init` gets the floats."""
     strategy: str
     strategy_hyper: Any
     """The strategy's hyper-parameters, likewise."""
@@ -32,11 +32,11 @@ class AgentSetup:
     environments: int = 1
     """Environments of each lane."""
     precision: str = "float32"
-    """Of matrix products on a GPU."""
+    """The precision of matrix products on a GPU."""
     transitions: int = 0
-    """Those that its replay buffer starts with, of another run."""
+    """Transitions of another run with which the replay buffer starts, for a warm start."""
     metrics_every: int = 0
-    """Steps between those at which `Agent.metrics` is asked; 0: never."""
+    """Environment steps between two calls of `Agent.metrics`; 0: it is never called."""
 
 
 class Agent(Protocol):
@@ -49,35 +49,37 @@ class Agent(Protocol):
 
     @property
     def strategy(self) -> Strategy:
-        """How it explores."""
+        """The strategy by which it explores."""
         ...
 
-    def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any, /) -> State:
-        """The state of fresh lanes; the arguments are (lanes,) and pytrees of (lanes,)."""
+    def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any, /) -> AgentState:
+        """Return the state of new lanes; the arguments are (lanes,) and pytrees of (lanes,)."""
         ...
 
-    def like(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any, /) -> State:
-        """What has the shapes and dtypes of that state."""
+    def like(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any, /) -> AgentState:
+        """Return the shapes and dtypes of the state that `init` makes, without computing it."""
         ...
 
-    def place(self, state: State, /) -> State:
-        """A state that was read from disk, where the agent wants it: on the device or the host."""
+    def place(self, state: AgentState, /) -> AgentState:
+        """Put a state that was read from disk where the agent needs it: on the device or host."""
         ...
 
-    def enter(self, state: State, obs: np.ndarray, fresh: np.ndarray, step: Any, /) -> State:
+    def enter(
+        self, state: AgentState, obs: np.ndarray, fresh: np.ndarray, step: Any, /
+    ) -> AgentState:
         """Start episodes at `obs`, (environments, observation), in the environments `fresh`."""
         ...
 
-    def prepare(self, state: State, vector: VectorEnv, step: int, /) -> None:
-        """Compile what the next steps need, side by side."""
+    def prepare(self, state: AgentState, vector: VectorEnv, step: int, /) -> None:
+        """Compile the programs that the next steps need, several at a time."""
         ...
 
     def advance(
-        self, state: State, vector: VectorEnv, alive: np.ndarray, step: int, until: int, /
-    ) -> tuple[State, int, list[Divergence]]:
-        """Act and learn on, no further than step `until`.
+        self, state: AgentState, vector: VectorEnv, alive: np.ndarray, step: int, until: int, /
+    ) -> tuple[AgentState, int, list[Divergence]]:
+        """Continue to act and learn, at most up to step `until`.
 
-        It returns every few steps, so that the caller can look at the clock.
+        It returns after some steps, so that the caller can look at the clock.
 
         Args:
             state: of all lanes.
@@ -91,23 +93,24 @@ class Agent(Protocol):
         """
         ...
 
-    def nets(self, state: State, /) -> Net:
+    def nets(self, state: AgentState, /) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
         ...
 
-    def critics(self, state: State, /) -> Net:
+    def critics(self, state: AgentState, /) -> Net:
         """The critics' networks, on the host, lanes in front."""
         ...
 
     @property
     def critic_head(self) -> CriticHead:
-        """What the networks of `critics` take."""
+        """Which inputs the networks of `critics` take."""
         ...
 
-    def report(self, state: State, step: Any, /) -> dict[str, Array]:
+    def report(self, state: AgentState, step: Any, /) -> dict[str, Array]:
         """Diagnostics by name, (lanes,) each. Changes nothing."""
         ...
 
-    def metrics(self, state: State, step: int, /) -> dict[str, Array]:
-        """Those and more, of training, when that was due. Changes nothing."""
+    def metrics(self, state: AgentState, step: int, /) -> dict[str, Array]:
+        """Metrics of training by name, (lanes,) each, the diagnostics among them. Changes
+        nothing. `AgentSetup.metrics_every` says when they are due."""
         ...

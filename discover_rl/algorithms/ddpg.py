@@ -66,9 +66,15 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy) -> OffPolicyAlgorithm:
     """DDPG on tasks with these spaces, exploring by this strategy."""
 
     def critic(key: Key) -> Net:
-        normed = settings.layer_norm in ("critic", "both")
-        sizes = spec.observation_size, settings.hidden, 1
-        return networks.init(key, *sizes, normed, spec.action_size, activation(settings))
+        return networks.init(
+            key,
+            inputs=spec.observation_size,
+            hidden=settings.hidden,
+            outputs=1,
+            layer_norm=settings.layer_norm in ("critic", "both"),
+            late=spec.action_size,
+            activation=activation(settings),
+        )
 
     def target(state: State, nudge: Nudge, batch: Batch, key: Key) -> Array:
         del key

@@ -1,7 +1,8 @@
-"""What an algorithm is to the agent that runs it.
+"""The interface between an algorithm and the agent that runs it.
 
 Both kinds are NamedTuples of pure functions over one state. The strategy is built in: its state is
-part of the algorithm's.
+part of the algorithm's. In all signatures `state` is of one run, without lanes, `memory` the
+strategy's memory of a running episode, and `key` of the random numbers of that call alone.
 """
 
 from __future__ import annotations
@@ -20,14 +21,32 @@ from discover_rl.core.types import (
     Nudge,
     PolicyHead,
     Rollout,
+    Spec,
     Transition,
     Update,
 )
+from discover_rl.strategies.interface import Blueprint, Strategy
 
 State = Any
-"""All that a run learns, the strategy's state included: a pytree of arrays."""
+"""Everything that a run learns, the strategy's state included: a pytree of arrays."""
 Memory = Any
-"""What the strategy remembers of the running episode: a pytree of arrays."""
+"""The strategy's memory of the running episode: a pytree of arrays."""
+
+
+class Init(Protocol):
+    """Makes the state of a run that starts."""
+
+    def __call__(self, key: Key, hyper: Any, strategy_hyper: Any, /) -> State:
+        """Both hyper-parameters are pytrees whose floats are arrays ()."""
+        ...
+
+
+class Begin(Protocol):
+    """Makes the strategy's memory of an episode that starts."""
+
+    def __call__(self, state: State, key: Key, /) -> Memory:
+        """`key`: of this episode alone."""
+        ...
 
 
 class Act(Protocol):
@@ -49,8 +68,69 @@ class Act(Protocol):
         ...
 
 
+class Learn(Protocol):
+    """Makes one gradient update, off-policy."""
+
+    def __call__(
+        self, state: State, batch: Batch, key: Key, update: Update, progress: Any, /
+    ) -> tuple[State, Losses]:
+        """Return the new state and the losses.
+
+        Args:
+            state: of the run.
+            batch: (n, …) transitions from the replay buffer.
+            key: of the random numbers.
+            update: what takes part; static.
+            progress: the share of the run that is done.
+        """
+        ...
+
+
+class LearnRollout(Protocol):
+    """Makes all updates with one rollout, on-policy."""
+
+    def __call__(
+        self, state: State, belief: Any, rollout: Rollout, key: Key, progress: Any, /
+    ) -> tuple[State, Any, Losses, dict[str, Array]]:
+        """Return the new state and belief, the mean losses, and diagnostics by name.
+
+        Args:
+            state: of the run.
+            belief: (environments, …) what the strategy's `Density.log_prob` knew of each
+                environment's episode when the rollout began; it returns what is known at the end.
+            rollout: (T, environments, …).
+            key: of the random numbers.
+            progress: the share of the run that was done when the rollout began.
+        """
+        ...
+
+
+class OnEvent(Protocol):
+    """Handles an event of the strategy's schedule."""
+
+    def __call__(self, state: State, name: str, /) -> State:
+        """`name`: of the `StrategyEvent`; static."""
+        ...
+
+
+class OnTransition(Protocol):
+    """Shows the strategy a transition before the next action is chosen."""
+
+    def __call__(self, state: State, memory: Memory, transition: Transition, /) -> State:
+        """`transition`: of one environment, as the task gave it."""
+        ...
+
+
+class OnReward(Protocol):
+    """Counts a reward in running statistics, before a new episode begins."""
+
+    def __call__(self, state: State, memory: Memory, reward: Any, /) -> tuple[State, Memory]:
+        """`reward`: (), as the task paid it."""
+        ...
+
+
 class Diagnose(Protocol):
-    """Computes something from a batch, off-policy; nothing is learned by it."""
+    """Computes diagnostics from a batch, off-policy, and changes nothing."""
 
     def __call__(self, state: State, batch: Batch, key: Key, progress: Any = 0.0) -> Any:
         """`key`: for targets that are sampled; `progress`: the share of the run behind."""
@@ -58,7 +138,7 @@ class Diagnose(Protocol):
 
 
 class Measure(Protocol):
-    """Computes the metrics of a run while it trains, off-policy; nothing is learned by it."""
+    """Computes metrics of a run while it trains, off-policy, and changes nothing."""
 
     def __call__(
         self, state: State, batch: Batch, recent: Batch, key: Key, progress: Any = 0.0
@@ -67,16 +147,16 @@ class Measure(Protocol):
 
         Args:
             state: of the run.
-            batch: (n, …) what losses are computed on.
-            recent: (m, …) of the newest transitions.
-            key: for what is sampled.
+            batch: (n, …) the transitions that losses are computed on.
+            recent: (m, …) a sample of the newest transitions.
+            key: for sampled actions.
             progress: the share of the run behind.
         """
         ...
 
 
 class MeasureRollout(Protocol):
-    """Computes the metrics of what was learned from a rollout, on-policy."""
+    """Computes metrics of learning from one rollout, on-policy."""
 
     def __call__(
         self, before: State, after: State, belief: Any, rollout: Rollout, key: Key, progress: Any
@@ -84,9 +164,12 @@ class MeasureRollout(Protocol):
         """Return numbers () by name.
 
         Args:
-            before: the state that the rollout was made with.
-            after: what `learn` made of it.
-            belief, rollout, key, progress: those that `learn` was given.
+            before: the state before `learn`, with which the rollout was made.
+            after: the state that `learn` returned.
+            belief: as `learn` takes it.
+            rollout: as `learn` takes it.
+            key: as `learn` takes it.
+            progress: as `learn` takes it.
         """
         ...
 
@@ -103,32 +186,28 @@ class HostAct(Protocol):
 
 
 class Acting(Protocol):
-    """Makes the function that acts until the next rollout is learned from."""
+    """Makes the function that chooses actions until the agent learns again."""
 
     def __call__(self, state: State, progress: Any = 0.0) -> HostAct:
-        """`progress`: the share of the run that lies behind."""
+        """`progress`: the share of the run that is done."""
         ...
 
 
 class OffPolicyAlgorithm(NamedTuple):
     """An algorithm that learns from a replay buffer, in updates after environment steps."""
 
-    init: Callable[[Key, Any, Any], State]
-    """(key, hyper, strategy's hyper) → the state of a run that starts."""
-    begin: Callable[[State, Key], Memory]
-    """(state, key) → the strategy's memory of an episode that starts."""
+    init: Init
+    begin: Begin
     draw: Callable[[Key], Any]
     """(key) → the random numbers that one call of `act` takes."""
     act: Act
-    learn: Callable[[State, Batch, Key, Update, Any], tuple[State, Losses]]
-    """(state, batch, key, update, progress) → (state, losses): one gradient update. `update` is
-    static; `progress` is the share of the run that lies behind."""
+    learn: Learn
     report: Diagnose
     """→ {name: number}, diagnostics."""
     measure: Measure
-    """→ {name: number}, losses, learning rates and the like; what `report` has not."""
+    """→ {name: number}, losses, learning rates and other metrics that `report` does not have."""
     errors: Diagnose
-    """→ (n,) |y − Q(s, ã)|, mean over critics, y as they learn."""
+    """→ (n,) |y − Q(s, ã)|, mean over critics; y is the target they learn from."""
     greedy: Callable[[State], Nudge]
     """(state) → the network that evaluation uses."""
     due: Callable[[int], tuple[Update, ...]]
@@ -137,30 +216,24 @@ class OffPolicyAlgorithm(NamedTuple):
     critic: Callable[[State], Net]
     """(state) → the critics' network, to be applied by `networks.critic_value`."""
     critic_head: CriticHead
-    on_event: Callable[[State, str], State]
-    """(state, name) → state, after an event of the strategy's schedule."""
-    on_transition: Callable[[State, Memory, Transition], State] | None = None
-    """(state, memory, transition) → state; None unless the strategy has one."""
-    on_reward: Callable[[State, Memory, Any], tuple[State, Memory]] | None = None
-    """(state, memory, reward) → (state, memory), before an episode's end is acted upon; None: the
-    size of rewards is not kept."""
+    on_event: OnEvent
+    on_transition: OnTransition | None = None
+    """None if the strategy does not use transitions."""
+    on_reward: OnReward | None = None
+    """None if the algorithm keeps no statistics of rewards."""
     act_changes_state: bool = False
-    """Whether `act` or `on_reward` returns another state than it was given."""
+    """Whether `act` or `on_reward` changes the state."""
 
 
 class OnPolicyAlgorithm(NamedTuple):
     """An algorithm that learns from whole rollouts of its present policy, and then drops them."""
 
-    init: Callable[[Key, Any, Any], State]
-    """(key, hyper, strategy's hyper) → the state of a run that starts."""
-    begin: Callable[[State, Key], Memory]
-    """(state, key) → the strategy's memory of an episode that starts."""
+    init: Init
+    begin: Begin
     draw: Callable[[Key], Any]
     """(key) → the random numbers of one action."""
     acting: Acting
-    learn: Callable[[State, Any, Rollout, Key, Any], tuple[State, Any, Losses, dict[str, Array]]]
-    """(state, belief, rollout, key, progress) → (state, belief, losses, diagnostics). `belief` is
-    what the strategy's `Density.log_prob` knows of each environment's episode."""
+    learn: LearnRollout
     measure: MeasureRollout
     greedy: Callable[[State], Nudge]
     """(state) → the network that evaluation uses."""
@@ -168,3 +241,33 @@ class OnPolicyAlgorithm(NamedTuple):
     critic: Callable[[State], Net]
     """(state) → the critics' network, to be applied by `networks.critic_value`."""
     critic_head: CriticHead
+
+
+class AlgorithmModule(Protocol):
+    """What an algorithm's file has, and any other object that is registered as an algorithm."""
+
+    Hyper: Any
+    """The class of its hyper-parameters, made by `core.hyperparameters.hyper` from that of its
+    family. Its class variable `on_policy` says which family that is."""
+
+    def blueprint(self, spec: Spec, hp: Any, /) -> Blueprint:
+        """Return what a strategy may know of the algorithm when it is made.
+
+        Args:
+            spec: the spaces of the task.
+            hp: the algorithm's hyper-parameters; only those that all runs of a cohort share.
+        """
+        ...
+
+    def make(
+        self, spec: Spec, settings: Any, strategy: Strategy, /
+    ) -> OffPolicyAlgorithm | OnPolicyAlgorithm:
+        """Build the algorithm, with a strategy in it, for the runs of a cohort.
+
+        Args:
+            spec: the spaces of their task.
+            settings: the hyper-parameters of one of the runs. Only those that all runs share may
+                be read here: floats come with the state, one value per run.
+            strategy: how they explore.
+        """
+        ...

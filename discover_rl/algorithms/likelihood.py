@@ -1,17 +1,16 @@
-"""How likely a rollout's actions are and what its states are worth, at any parameters.
+"""Log-probabilities of a rollout's actions and values of its states, at any parameters.
 
-There are three ways. A strategy chooses one by what its `Density` has:
+There are three ways to compute them. The fields of a strategy's `Density` choose one:
 
-    alone      each action by itself, at the context that was stored
-    recalled   each action as its policy was nudged then, by the memory that was stored  (recall)
-    in pieces  each action given those before it in its episode                        (log_prob)
+    alone      the policy's density of each action, with the context that was stored
+    recalled   the same under the nudge of that time, recomputed from the stored memory  (recall)
+    in pieces  the density of each action given those before it in its episode         (log_prob)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -25,11 +24,12 @@ from discover_rl.strategies.interface import Strategy, View
 HEAD = PolicyHead(activation="tanh", squash=False)
 """How an on-policy actor's outputs become a mean action."""
 TOGETHER = 256
-"""How many samples with memories of their own are computed at once: each has its own network."""
+"""Samples with different memories that are computed at once. Each has a network of its own, so
+this bounds the memory that they take."""
 
 
 class Sample(NamedTuple):
-    """What one update sees of a rollout; n steps."""
+    """The part of a rollout that one update learns from: n steps."""
 
     obs: Array  # (n, observation)
     context: Array  # (n, context)
@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """L steps of one environment in a row."""
+    """L consecutive steps of one environment."""
 
     obs: Array  # (L, observation)
     context: Array  # (L, context)
@@ -53,7 +53,7 @@ class Piece(NamedTuple):
 
 
 class RolloutLikelihood(NamedTuple):
-    """Of a whole rollout, before anything is learned from it; N = steps · environments."""
+    """Likelihood and values of a whole rollout before learning; N = steps · environments."""
 
     log_prob: Array  # (N,)
     value: Array  # (N,)
@@ -63,16 +63,56 @@ class RolloutLikelihood(NamedTuple):
     belief: Any  # (environments, …) after the rollout
 
 
-class Likelihood(NamedTuple):
-    """One of the three ways. `own` is the strategy's state, `view` what it is shown."""
+class OfRollout(Protocol):
+    """Computes the likelihood and the values of a whole rollout, before learning."""
 
-    rollout: Callable[[Any, View, Rollout, Array | None, Any], RolloutLikelihood]
-    """(own, view, rollout, next context, belief) → the likelihood of all of it."""
-    sample: Callable[[Any, View, Any, Sample], tuple[Array, Array, Array]]
-    """(own, view, shared, sample) → log-probabilities (n,), values (n,) and the logarithm of the
-    policy's standard deviation, (action,) or (n, action); differentiable in what `view` has."""
-    minibatches: Callable[[Key, Sample], Sample]
-    """(key, whole rollout) → the samples of every update, in order: (updates, n, …)."""
+    def __call__(
+        self, own: Any, view: View, rollout: Rollout, next_context: Array | None, belief: Any, /
+    ) -> RolloutLikelihood:
+        """Return them.
+
+        Args:
+            own: the strategy's state.
+            view: what it is shown.
+            rollout: (T, environments, …).
+            next_context: (T · environments, context) at the next observations; None without.
+            belief: (environments, …) what `Density.log_prob` knew when the rollout began.
+        """
+        ...
+
+
+class OfSample(Protocol):
+    """Computes log-probabilities and values of the samples of one update; differentiable."""
+
+    def __call__(
+        self, own: Any, view: View, shared: Any, sample: Sample, /
+    ) -> tuple[Array, Array, Array]:
+        """Return log-probabilities (n,), values (n,) and the logarithm of the policy's standard
+        deviation, (action,) or (n, action).
+
+        Args:
+            own: the strategy's state.
+            view: what it is shown; gradients flow to the parameters in it.
+            shared: `RolloutLikelihood.shared`.
+            sample: (n, …).
+        """
+        ...
+
+
+class Minibatches(Protocol):
+    """Divides a rollout into the samples of its updates."""
+
+    def __call__(self, key: Key, whole: Sample, /) -> Sample:
+        """`whole`: (steps · environments, …). Return (updates, n, …), in order."""
+        ...
+
+
+class Likelihood(NamedTuple):
+    """One of the three ways."""
+
+    rollout: OfRollout
+    sample: OfSample
+    minibatches: Minibatches
 
 
 def mean_of(nudge: Nudge, obs: Array) -> Array:
@@ -88,7 +128,7 @@ def value_of(critic: Net, obs: Array, context: Array | None) -> Array:
 
 
 def log_std_of(nudge: Nudge) -> Array:
-    """Of the policy's own action: (action,), or (n, action) where the nudge gives it."""
+    """Return log σ of the policy: (action,), or (n, action) where the nudge gives `std`."""
     return nudge.net["log_std"]["value"] if nudge.std is None else jnp.log(nudge.std)
 
 
@@ -106,7 +146,14 @@ def flat(rollout: Any) -> Any:
 
 
 def make(strategy: Strategy, horizon: int, minibatches: int, epochs: int) -> Likelihood:
-    """The way that this strategy chooses, for rollouts of `horizon` steps."""
+    """Return the way that a strategy chooses.
+
+    Args:
+        strategy: its `Density` chooses.
+        horizon: steps of each environment in a rollout.
+        minibatches: into how many parts a rollout is divided.
+        epochs: how often it is gone through.
+    """
     density, acting = strategy.density, strategy.acting
 
     def stored(context: Array) -> Array | None:
@@ -117,7 +164,7 @@ def make(strategy: Strategy, horizon: int, minibatches: int, epochs: int) -> Lik
         count = whole.value.shape[0]
         size = count // minibatches
         rows = _orders(key, epochs, count, minibatches * size).reshape(-1, size)
-        # All epochs are laid out before the first update: gathering at each takes longer.
+        # The samples of all epochs are gathered before the first update: that is faster.
         return jax.tree.map(lambda leaf: leaf[rows], whole)
 
     # Alone.
@@ -210,7 +257,7 @@ def make(strategy: Strategy, horizon: int, minibatches: int, epochs: int) -> Lik
     sequence_log_prob = density.log_prob
 
     def length(count: int) -> int:
-        """Of a piece: it divides a minibatch and an environment's part of a rollout."""
+        """The length of a piece. It divides a minibatch and an environment's part of a rollout."""
         common = math.gcd(count // minibatches, horizon)
         longest = min(common, density.max_piece)
         return max(size for size in range(1, longest + 1) if common % size == 0)

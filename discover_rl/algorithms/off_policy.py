@@ -1,4 +1,4 @@
-"""What DDPG, TD3 and SAC share: acting, the schedule, the order of an update, a strategy's view.
+"""Code that DDPG, TD3 and SAC share: acting, the order of an update, when updates are due, views.
 
     act:     a = the policy's own action, uniform during warm-up;  ã = clip(a + shift)
     store:   (s, a, ã, r, s′, d)
@@ -82,12 +82,12 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
         return view(state, state.hyper, state.actor, progress)
 
     def whole_view(state: State) -> View:
-        """With all that updates move."""
+        """The view with everything that updates change (`View.learned`)."""
         learned = {name: getattr(state, name) for name in LEARNED}
         return online(state)._replace(learned=learned)
 
     def learning_view(state: State, hp: Hyper, y: Array, progress: Any) -> View:
-        """With TD errors, in which y and the critics are constants."""
+        """The view with TD errors, in which y and the critics are constants."""
 
         def error(nudge: Nudge, batch: Batch) -> Array:
             return squared_error(parts.q(state.critics, batch.obs, batch.bare + nudge.shift), y)
@@ -103,11 +103,14 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
 
     def init(key: Key, hp: Hyper, strategy_hyper: Any) -> State:
         actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
-        inputs = spec.observation_size + strategy.network.context_size
-        outputs = parts.outputs_per_action * spec.action_size
-        normed = strategy.network.layer_norm or settings.layer_norm in ("actor", "both")
-        sizes = inputs, hp.hidden, outputs
-        net = networks.init(actor_key, *sizes, normed, activation=activation(settings))
+        net = networks.init(
+            actor_key,
+            inputs=spec.observation_size + strategy.network.context_size,
+            hidden=hp.hidden,
+            outputs=parts.outputs_per_action * spec.action_size,
+            layer_norm=strategy.network.layer_norm or settings.layer_norm in ("actor", "both"),
+            activation=activation(settings),
+        )
         actor = {"net": net, "joint": learning.joint(joint_key, strategy_hyper, net, None)}
         critics = jax.vmap(parts.critic)(random.split(critic_key, parts.critics))
         state = State(
@@ -143,7 +146,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OffPo
     def act(
         state: State, memory: Any, obs: Array, noise: Noise, step: Any, progress: Any = 0.0
     ) -> tuple[State, Any, Action]:
-        if parts.normalise:  # every observation that is acted upon counts, once
+        if parts.normalise:  # each observation counts once, when it is acted upon
             state = state._replace(moments=observe(state.moments, obs))
         obs, warm = normalised(state, obs[None]), step < settings.warmup
         shown = online(state, progress)

@@ -1,15 +1,23 @@
-"""What an off-policy algorithm is made of: hyper-parameters, state, and `Parts`, what is its own.
+"""The building blocks of an off-policy algorithm: hyper-parameters, state, and `Parts`.
 
-`off_policy.make` turns `Parts` into an algorithm.
+`Parts` are the functions in which DDPG, TD3 and SAC differ. `off_policy.make` turns them into an
+algorithm. In their signatures `state` is the `State` of one run, without lanes, `nudge` the
+strategy's, and `key` of the random numbers of that call alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import optax
 
+from discover_rl.algorithms.shared_settings import (
+    ACTIVATION,
+    LAYER_NORM,
+    LR_DECAY_SHARE,
+    activation_entry,
+)
 from discover_rl.core import networks
 from discover_rl.core.hyperparameters import hyper, setting
 from discover_rl.core.types import (
@@ -24,7 +32,7 @@ from discover_rl.core.types import (
     PolicyHead,
     Spec,
 )
-from discover_rl.strategies.interface import Blueprint
+from discover_rl.strategies.interface import Blueprint, Distribution, MeanAction
 
 HEAD = PolicyHead(activation="relu", squash=True)
 """How an off-policy actor's outputs become a mean action."""
@@ -32,7 +40,7 @@ HEAD = PolicyHead(activation="relu", squash=True)
 
 @hyper
 class Hyper:
-    """Hyper-parameters of every off-policy algorithm; each has defaults of its own.
+    """Hyper-parameters of every off-policy algorithm; a subclass may change their defaults.
 
     `lr_decay` acts on every field whose name ends in `_lr`.
     """
@@ -50,14 +58,7 @@ class Hyper:
     lr_decay: float = setting(
         0.0, "Share of the learning rates that fades, linearly, over the run.", low=0, high=1
     )
-    lr_decay_share: float = setting(
-        1.0,
-        "Share of the run over which lr_decay acts; afterwards learning rates stay.",
-        above=0,
-        high=1,
-        omit_default=True,
-        static=True,
-    )
+    lr_decay_share: float = setting(1.0, **LR_DECAY_SHARE)
     batch_size: int = setting(256, "Transitions in a batch.", low=1, high=1_000_000)
     replay_size: int = setting(1_000_000, "Transitions kept for replay.", low=1, high=10**9)
     warmup: int = setting(
@@ -68,18 +69,8 @@ class Hyper:
     hidden: tuple[int, ...] = setting(
         (256, 256), "Widths of the hidden layers.", low=1, high=1_000_000
     )
-    layer_norm: str = setting(
-        "none",
-        "Networks whose hidden layers are normalised before their nonlinearity.",
-        choices=("none", "actor", "critic", "both"),
-        omit_default=True,
-    )
-    activation: str = setting(
-        "relu",
-        "Nonlinearity of the hidden layers.",
-        choices=tuple(networks.ACTIVATIONS),
-        omit_default=True,
-    )
+    layer_norm: str = setting("none", **LAYER_NORM)
+    activation: str = setting(HEAD.activation, **ACTIVATION)
     normalise: bool = setting(
         False, "Standardise observations by their running statistics.", omit_default=True
     )
@@ -89,8 +80,8 @@ class Hyper:
 
 
 def activation(hp: Hyper) -> str:
-    """The nonlinearity as `networks.init` takes it: '' for the usual one."""
-    return "" if hp.activation == HEAD.activation else hp.activation
+    """Return the nonlinearity as `networks.init` takes it: "" for the usual one."""
+    return activation_entry(hp, HEAD.activation)
 
 
 class State(NamedTuple):
@@ -126,13 +117,12 @@ class Noise(NamedTuple):
 
 def policy(nudge: Nudge, obs: Array) -> Array:
     """π(s) + shift of a deterministic policy, not clipped: (n, observation) → (n, action)."""
-    inputs = networks.with_context(obs, nudge.context)
-    return networks.mean_action(HEAD, nudge.net, inputs, nudge.mean_shift) + nudge.shift
+    return networks.tanh(distribution(nudge, obs)[0]) + nudge.shift
 
 
 def distribution(nudge: Nudge, obs: Array) -> tuple[Array, None]:
     """The action of a deterministic policy before squashing, (n, action); it has no std."""
-    mean = networks.apply(nudge.net, networks.with_context(obs, nudge.context), HEAD.activation)
+    mean = networks.output(nudge.net, features(nudge, obs))
     return (mean if nudge.mean_shift is None else mean + nudge.mean_shift), None
 
 
@@ -140,41 +130,83 @@ def _adam(hp: Any) -> Optimiser:
     return optax.adam(hp.critic_lr)
 
 
+class Target(Protocol):
+    """Computes y, what the critics learn."""
+
+    def __call__(self, state: State, nudge: Nudge, batch: Batch, key: Key, /) -> Array:
+        """`nudge`: the strategy's, at the batch's next observations. Return (n,)."""
+        ...
+
+
+class ActorLoss(Protocol):
+    """Computes the actor's loss; differentiable in the nudge."""
+
+    def __call__(self, state: State, nudge: Nudge, obs: Array, key: Key, /) -> tuple[Array, Any]:
+        """`nudge`: the strategy's, at `obs`, (n, observation). Return the loss, (), and any value
+        that `Parts.after_actor` and `Parts.measure` are to get."""
+        ...
+
+
+class AfterActor(Protocol):
+    """Makes the next `State.extra`, after an update of the actor."""
+
+    def __call__(self, state: State, hp: Any, result: Any, /) -> Any:
+        """`hp`: with the learning rates of now; `result`: the second value of `actor_loss`."""
+        ...
+
+
+class QFunction(Protocol):
+    """Computes the values of an ensemble of critics."""
+
+    def __call__(self, critics: Net, obs: Array, action: Array, /) -> Array:
+        """`obs`: (n, observation); `action`: (n, action). Return (critics, n)."""
+        ...
+
+
+class Sample(Protocol):
+    """Samples an action of the policy's own."""
+
+    def __call__(self, nudge: Nudge, obs: Array, noise: Any, /) -> Array:
+        """`obs`: (n, observation); `noise`: what `Parts.draw` drew. Return (n, action)."""
+        ...
+
+
+class Draw(Protocol):
+    """Draws the noise that `Sample` takes."""
+
+    def __call__(self, key: Key, shape: tuple[int, ...], /) -> Any:
+        """`shape`: of the actions."""
+        ...
+
+
 class Parts(NamedTuple):
-    """What distinguishes one off-policy algorithm from another.
+    """The functions and numbers in which off-policy algorithms differ.
 
     The first three have to be given; the defaults are those of a deterministic policy.
     """
 
     critic: Callable[[Key], Net]
     """(key) → the parameters of one critic."""
-    target: Callable[[State, Nudge, Batch, Key], Array]
-    """(state, nudge, batch, key) → y (n,), given the strategy's nudge at s′."""
-    actor_loss: Callable[[State, Nudge, Array, Key], tuple[Array, Any]]
-    """(state, nudge, obs, key) → the loss, and what `after_actor` wants to know."""
+    target: Target
+    actor_loss: ActorLoss
     critics: int = 2
-    q: Callable[[Net, Array, Array], Array] = networks.q_value
-    """(critics, obs, action) → (critics, n)."""
+    q: QFunction = networks.q_value
     critic_head: CriticHead = CriticHead()
-    """The same for a saved critic: what `networks.critic_value` does by it is `q`."""
+    """The inputs of a saved critic: `networks.critic_value` with this head computes `q`."""
     critic_optimiser: Callable[[Any], Optimiser] = _adam
     """(hyper) → the critics' optimiser."""
     outputs_per_action: int = 1
-    """How many numbers per action dimension the actor's network gives."""
-    policy: Callable[[Nudge, Array], Array] = policy
-    """(nudge, obs) → (n, action), the mean action with the nudge's shift."""
-    distribution: Callable[[Nudge, Array], tuple[Array, Array | None]] = distribution
-    """(nudge, obs) → mean and standard deviation before squashing."""
-    sample: Callable[[Nudge, Array, Any], Array] | None = None
-    """(nudge, obs, noise) → (n, action), what the policy does by itself; None: its mean action."""
-    draw: Callable[[Key, tuple[int, ...]], Any] = lambda key, shape: ()
-    """(key, shape of actions) → the noise that `sample` takes."""
+    """Outputs of the actor's network for each action dimension."""
+    policy: MeanAction = policy
+    distribution: Distribution = distribution
+    sample: Sample | None = None
+    """None if the policy's own action is its mean."""
+    draw: Draw = lambda key, shape: ()
     mean_net: Callable[[Net], Net] = lambda net: net
-    """(net) → the network of the mean action alone."""
+    """(net) → the network that gives only the mean action."""
     init_extra: Callable[[Any], Any] = lambda hp: ()
     """(hyper) → `State.extra`."""
-    after_actor: Callable[[State, Any, Any], Any] = lambda state, hp, result: state.extra
-    """(state, hyper, second result of `actor_loss`) → `State.extra`, after the actor's update."""
+    after_actor: AfterActor = lambda state, hp, result: state.extra
     report: Callable[[State], dict[str, Array]] = lambda state: {}
     """(state) → diagnostics by name."""
     measure: Callable[[Any], dict[str, Array]] = lambda result: {}
@@ -187,9 +219,9 @@ class Parts(NamedTuple):
     normalise: bool = False
     """Standardise observations by their running statistics."""
     actor_every: int = 1
-    """Update the actor at every so many updates."""
+    """The actor takes part in every `actor_every`-th update."""
     targets_every: int = 1
-    """Update the targets at every so many updates."""
+    """The targets move with every `targets_every`-th update."""
 
 
 def blueprint(spec: Spec, hp: Hyper) -> Blueprint:
@@ -213,7 +245,9 @@ def critic(spec: Spec, hp: Hyper) -> Callable[[Key], Net]:
 
 def features(nudge: Nudge, obs: Array) -> Array:
     """The inputs of the actor's last layer: (n, observation) → (n, width)."""
-    return networks.features(nudge.net, networks.with_context(obs, nudge.context))
+    if nudge.features is not None:
+        return nudge.features
+    return networks.features(nudge.net, networks.with_context(obs, nudge.context), HEAD.activation)
 
 
 def clip(action: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What A2C and PPO share: acting, a rollout's returns, the order of its updates, a strategy's view.
+"""Code that A2C and PPO share: acting, the returns of a rollout, the order of its updates, views.
 
     act:     a ~ N(mean(s, context), σ²), context the strategy's, σ the same in every state
     store:   (s, context, a, r, s′, d), until a rollout is full
@@ -8,7 +8,7 @@
                  strategy   its own step, given (R̂ − V(s, context))²
                  policy, V  one update by the algorithm's loss, at the context that was stored
 
-Observations are standardised and rewards scaled before they come here, on the host.
+The agent standardises observations and scales rewards on the host, before this code gets them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
         )
 
     def learning_view(state: State, hp: Hyper, progress: Any) -> View:
-        """With TD errors, in which R̂ and V are constants."""
+        """The view with TD errors, in which R̂ and V are constants."""
 
         def error(nudge: Nudge, sample: Any) -> Array:
             return (sample.target - value_of(state.critic, sample.obs, nudge.context)) ** 2
@@ -110,13 +110,24 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
 
     def init(key: Key, hp: Hyper, strategy_hyper: Any) -> State:
         actor_key, critic_key, joint_key, strategy_key = random.split(key, 4)
-        normed = strategy.network.layer_norm or settings.layer_norm in ("actor", "both")
-        own = activation(settings)
-        sizes = inputs, hp.hidden, spec.action_size
-        net = dict(networks.orthogonal(actor_key, *sizes, normed, hp.head_gain, own))
-        net["log_std"] = {"value": jnp.full(spec.action_size, hp.initial_log_std)}
-        normed = settings.layer_norm in ("critic", "both")
-        critic = networks.orthogonal(critic_key, inputs, hp.hidden, 1, normed, activation=own)
+        layers = networks.orthogonal(
+            actor_key,
+            inputs=inputs,
+            hidden=hp.hidden,
+            outputs=spec.action_size,
+            layer_norm=strategy.network.layer_norm or settings.layer_norm in ("actor", "both"),
+            head_gain=hp.head_gain,
+            activation=activation(settings),
+        )
+        net = {**layers, "log_std": {"value": jnp.full(spec.action_size, hp.initial_log_std)}}
+        critic = networks.orthogonal(
+            critic_key,
+            inputs=inputs,
+            hidden=hp.hidden,
+            outputs=1,
+            layer_norm=settings.layer_norm in ("critic", "both"),
+            activation=activation(settings),
+        )
         joint = learning.joint(joint_key, strategy_hyper, net, critic)
         actor = {"net": net, "joint": joint}
         return State(
@@ -140,7 +151,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
     def act_with(
         state: State, progress: Any = 0.0
     ) -> Callable[[Any, Array, Any], tuple[Any, Nudge, Array]]:
-        # What stands still during a rollout is computed here, once.
+        # Everything that is constant during a rollout is computed here, once.
         shown = View(state.actor, policy, features, distribution, progress=progress)
         log_std = state.actor["net"]["log_std"]["value"]
         own_std = networks.namespace(log_std).exp(log_std)[..., None, :]
@@ -268,7 +279,8 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
     def strategy_step(
         state: State, whole: Sample, key: Key, hp: Hyper, progress: Any
     ) -> tuple[State, Array]:
-        """The strategy's own step with a whole rollout; not with each if these have few updates."""
+        """The strategy's own step with a whole rollout, after every rollout or, if `Learning.every`
+        is more than a rollout's updates, after every few."""
         apart = -(-learning.every // (settings.epochs * settings.minibatches))
         due = (state.rollouts + 1) % apart == 0
         own, loss = learning.step(state.strategy, learning_view(state, hp, progress), whole, key)
@@ -278,7 +290,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
     # Looking.
 
     def report(state: State, whole: Sample, progress: Any) -> dict[str, Array]:
-        """Of a rollout, before anything is learned from it."""
+        """Diagnostics of a rollout, before anything is learned from it."""
         own = {"value": whole.value.mean(), "td_error": jnp.abs(whole.target - whole.value).mean()}
         own["std"] = jnp.exp(state.actor["net"]["log_std"]["value"]).mean()
         return own | strategy.report(
@@ -308,7 +320,7 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
         }
 
     def greedy(state: State) -> Nudge:
-        """Without context: it is 0 in evaluation, so the weights that read it can be left out."""
+        """The network without the weights that read the context, which is 0 in evaluation."""
         nudge = acting.greedy(state.strategy, state.actor)
         net = {name: layer for name, layer in nudge.net.items() if name != "log_std"}
         return nudge._replace(net=without_context(net))

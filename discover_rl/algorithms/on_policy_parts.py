@@ -1,14 +1,21 @@
-"""What an on-policy algorithm is made of: hyper-parameters, state, and `Parts`, what is its own.
+"""The building blocks of an on-policy algorithm: hyper-parameters, state, and `Parts`.
 
-`on_policy.make` turns `Parts` into an algorithm.
+`Parts` are the functions in which A2C and PPO differ. `on_policy.make` turns them into an
+algorithm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from discover_rl.algorithms.likelihood import HEAD, Sample, mean_of
+from discover_rl.algorithms.shared_settings import (
+    ACTIVATION,
+    LAYER_NORM,
+    LR_DECAY_SHARE,
+    activation_entry,
+)
 from discover_rl.core import networks
 from discover_rl.core.hyperparameters import hyper, setting
 from discover_rl.core.types import Actor, Array, Net, Nudge, Optimiser, Spec
@@ -17,7 +24,7 @@ from discover_rl.strategies.interface import Blueprint
 
 @hyper
 class Hyper:
-    """Hyper-parameters of every on-policy algorithm; each has defaults of its own."""
+    """Hyper-parameters of every on-policy algorithm; a subclass may change their defaults."""
 
     on_policy: ClassVar[bool] = True
 
@@ -31,14 +38,7 @@ class Hyper:
     lr_decay: float = setting(
         0.0, "Share of the learning rate that fades, linearly, over the run.", low=0, high=1
     )
-    lr_decay_share: float = setting(
-        1.0,
-        "Share of the run over which lr_decay acts; afterwards learning rates stay.",
-        above=0,
-        high=1,
-        omit_default=True,
-        static=True,
-    )
+    lr_decay_share: float = setting(1.0, **LR_DECAY_SHARE)
     value_weight: float = setting(0.5, "Weight of the value's loss.", low=0, high=1_000_000)
     entropy_weight: float = setting(0.0, "Weight of the entropy bonus.", low=0, high=1_000_000)
     max_grad_norm: float = setting(0.5, "Where the norm of gradients is cut.", above=0, high=10**9)
@@ -66,23 +66,13 @@ class Hyper:
     hidden: tuple[int, ...] = setting(
         (64, 64), "Widths of the hidden layers.", low=1, high=1_000_000
     )
-    layer_norm: str = setting(
-        "none",
-        "Networks whose hidden layers are normalised before their nonlinearity.",
-        choices=("none", "actor", "critic", "both"),
-        omit_default=True,
-    )
-    activation: str = setting(
-        "tanh",
-        "Nonlinearity of the hidden layers.",
-        choices=tuple(networks.ACTIVATIONS),
-        omit_default=True,
-    )
+    layer_norm: str = setting("none", **LAYER_NORM)
+    activation: str = setting(HEAD.activation, **ACTIVATION)
 
 
 def activation(hp: Hyper) -> str:
-    """The nonlinearity as `networks.orthogonal` takes it: '' for the usual one."""
-    return "" if hp.activation == HEAD.activation else hp.activation
+    """Return the nonlinearity as `networks.orthogonal` takes it: "" for the usual one."""
+    return activation_entry(hp, HEAD.activation)
 
 
 class State(NamedTuple):
@@ -96,17 +86,34 @@ class State(NamedTuple):
     rollouts: Array  # () learned from so far
 
 
-class Parts(NamedTuple):
-    """What distinguishes one on-policy algorithm from another."""
+class Loss(Protocol):
+    """A loss of one update, the mean over its samples."""
 
-    policy_loss: Callable[[Array, Sample, Any], Array]
-    """(log-probabilities now, sample, hyper) → the policy's loss."""
-    value_loss: Callable[[Array, Sample, Any], Array]
-    """(values now, sample, hyper) → the value's loss."""
+    def __call__(self, now: Array, sample: Sample, hp: Any, /) -> Array:
+        """`now`: (n,) the log-probabilities of actions, or the values of states, at the parameters
+        that are learned; `sample` has those of before. Return ()."""
+        ...
+
+
+class Measure(Protocol):
+    """Computes metrics of what one rollout has changed."""
+
+    def __call__(self, ratio: Array, hp: Any, /) -> dict[str, Array]:
+        """`ratio`: (n,) the actions' probabilities under the new policy over those under the old
+        one. Return numbers () by name."""
+        ...
+
+
+class Parts(NamedTuple):
+    """The functions in which on-policy algorithms differ."""
+
+    policy_loss: Loss
+    """Of the log-probabilities."""
+    value_loss: Loss
+    """Of the values."""
     optimiser: Callable[[Any], Optimiser]
-    """(hyper) → the optimiser of clipped gradients."""
-    measure: Callable[[Array, Any], dict[str, Array]] = lambda ratio, hp: {}
-    """(ratios of the new policy's probabilities to the old one's, hyper) → metrics by name."""
+    """(hyper) → the optimiser, which is given clipped gradients."""
+    measure: Measure = lambda ratio, hp: {}
 
 
 def blueprint(spec: Spec, hp: Hyper) -> Blueprint:

@@ -51,7 +51,7 @@ def value_loss(value: Array, sample: Sample, hp: Hyper) -> Array:
 
 
 def clip_fraction(ratio: Array, hp: Hyper) -> dict[str, Array]:
-    """The share of a rollout's actions whose ratio ρ is beyond where it is cut."""
+    """Return the share of actions whose ratio ρ lies outside the clipping range."""
     return {"clip_fraction": (jnp.abs(ratio - 1.0) > hp.clip).mean()}
 
 

@@ -22,7 +22,7 @@ from jax import random
 
 from discover_rl.algorithms import off_policy, off_policy_parts
 from discover_rl.algorithms.interface import OffPolicyAlgorithm
-from discover_rl.algorithms.off_policy_parts import Parts, State, clip
+from discover_rl.algorithms.off_policy_parts import Parts, State, clip, features
 from discover_rl.core import networks
 from discover_rl.core.equations import descend, squash, td_target
 from discover_rl.core.hyperparameters import hyper, setting
@@ -74,7 +74,7 @@ class Temperature(NamedTuple):
 
 def distribution(nudge: Nudge, obs: Array) -> tuple[Array, Array]:
     """Mean and standard deviation before squashing; (n, observation) → two of (n, action)."""
-    outputs = networks.apply(nudge.net, networks.with_context(obs, nudge.context))
+    outputs = networks.output(nudge.net, features(nudge, obs))
     xp = networks.namespace(outputs)
     size = outputs.shape[-1] // 2
     std = xp.exp(xp.clip(outputs[..., size:], *LOG_STD)) if nudge.std is None else nudge.std
@@ -107,7 +107,10 @@ def temperature(state: State) -> Array:
 
 
 def temperature_gradient(log_prob: Array, target_entropy: Any) -> Array:
-    """The gradient of −log α · (log π + target entropy) in log α; below 0 if entropy is short."""
+    """Return the gradient of −log α · (log π + target entropy) in log α.
+
+    It is negative if the entropy is below its target: then α grows.
+    """
     return -(log_prob.mean() + target_entropy)
 
 

@@ -1,11 +1,11 @@
-"""Rewards in standard deviations of the discounted return so far, off-policy.
+"""Scale rewards by the standard deviation of the discounted return so far, off-policy.
 
     act:     G ← γ G + r, which its running statistics count;  G ← 0 where an episode ends
     learn:   r ← clip(r / deviation of all G so far, ±10)
 
-The replay buffer has rewards as the task pays them. So a batch is scaled by what is known when it
-is learned from, and old transitions are not in another unit than new ones. A strategy's bonus is
-added to scaled rewards, as on-policy.
+The replay buffer stores rewards as the task pays them. A batch is scaled when it is learned from,
+by the newest statistics. So old and new transitions are in the same unit. A strategy's bonus is
+added to scaled rewards, as it is on-policy.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from discover_rl.core.types import Action, Array, Batch, Key, Losses, Transition
 
 
 class Memory(NamedTuple):
-    """What is remembered of the running episode."""
+    """The memory of the running episode."""
 
     strategy: Any  # the strategy's own
     discounted: Array  # () the discounted return so far
 
 
 def scaled(batch: Batch, state: State) -> Batch:
-    """The batch, its rewards divided by the deviation of the discounted return, cut at ±10."""
+    """Divide a batch's rewards by the deviation of the discounted return and clip them to ±10."""
     reward = jnp.clip(batch.reward / deviation(state.returns), -LIMIT, LIMIT)
     return batch._replace(reward=reward)
 
 
 def scale(algorithm: OffPolicyAlgorithm) -> OffPolicyAlgorithm:
-    """The algorithm, learning from scaled rewards; `State.returns` has their statistics."""
+    """Return the algorithm with rewards scaled; `State.returns` holds the statistics of returns."""
 
     def init(key: Key, hyper: Any, strategy_hyper: Any) -> State:
         return algorithm.init(key, hyper, strategy_hyper)._replace(returns=no_moments(()))

@@ -1,4 +1,4 @@
-"""Videos of a saved policy: the episodes that its run was evaluated by, exactly as they went then.
+"""Videos of a saved policy: the episodes of its run's evaluation, repeated exactly.
 
 Gymnasium renders them without a screen: MuJoCo's tasks by EGL or OSMesa, others by pygame. The
 ffmpeg that comes with imageio-ffmpeg encodes them.
@@ -28,11 +28,11 @@ EVALUATION_EPISODES = 10
 def film(policy: Policy, task: str, path: Path, episodes: int, seed: int | None = None) -> Scores:
     """Play episodes of a policy, one after the other, and write them into one video.
 
-    If anything goes wrong there is no file.
+    No file is left if an error occurs.
 
     Args:
-        policy: What plays, greedily.
-        task: What it plays; its spaces must be the policy's.
+        policy: The policy, which acts without exploration.
+        task: The task; its spaces must be the policy's.
         path: The video, which ends in .mp4.
         episodes: How many.
         seed: As of `evaluate_policy`.
@@ -48,7 +48,7 @@ def film(policy: Policy, task: str, path: Path, episodes: int, seed: int | None 
     own = own_settings(policy, task)
     together = max(episodes, own.get("eval.episodes", EVALUATION_EPISODES))
     draft = path.with_name(path.name + ".tmp")
-    with evaluator_of(policy, task, together, filmed=True, seed=seed) as (evaluator, nets):
+    with evaluator_of(policy, task, together, filmed=episodes, seed=seed) as (evaluator, nets):
         assert isinstance(evaluator.episodes, GymnasiumEpisodes)  # EnvPool has no pictures
         envs = evaluator.episodes.envs
         video = VideoWriter(ffmpeg, draft, frames_per_second(envs[0]))
@@ -85,7 +85,8 @@ def encoder() -> str:
 def render_without_screen() -> None:
     """Set the environment variables by which SDL and MuJoCo render without a screen.
 
-    What the user has set stays. MuJoCo reads its variable when it is imported, so call this before.
+    Variables that the user has set stay. MuJoCo reads its variable when it is imported, so call
+    this before.
     """
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     if sys.platform == "linux" and "MUJOCO_GL" not in os.environ:
@@ -124,13 +125,14 @@ class VideoWriter:
         command = [self.ffmpeg, "-v", "error", "-y", *given, "-r", f"{self.rate:g}", "-i", "-"]
         command += ["-an", "-c:v", "libx264", *even, "-movflags", "+faststart", "-f", "mp4"]
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch()  # if it cannot be written, Python says so in fewer words than ffmpeg
         process = self._process = subprocess.Popen(
             [*command, str(self.path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
         )
         return process
 
     def finish(self) -> None:
-        """Wait until the file is whole; a UserError if ffmpeg failed."""
+        """Wait until the file is complete; a UserError if ffmpeg failed."""
         assert self._process is not None
         _, errors = self._process.communicate()
         if self._process.returncode:

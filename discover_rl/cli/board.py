@@ -42,7 +42,7 @@ class Lines(Board):
     def __init__(self) -> None:
         """Show nothing yet."""
         self.jobs: Sequence[Job] = ()
-        # By the cohorts' work folders: the speed, why it is no longer trained, the last return.
+        # By work folder of a cohort: its speed, why it ended, and its last return.
         self.paces: dict[Path, Pace] = {}
         self.over: dict[Path, str] = {}
         self.last: dict[Path, str] = {}
@@ -52,7 +52,7 @@ class Lines(Board):
         """Print how many runs there are and how many are going to be trained."""
         self.jobs = jobs
         lanes = sum(len(job.runs) for job in jobs)
-        say(f"{runs:,} runs, {over:,} of them over; now {lanes:,} in {len(jobs):,} cohorts.")
+        say(f"{runs:,} runs: {over:,} have ended, {lanes:,} train now, in {len(jobs):,} cohorts.")
 
     def on_event(self, job: Job, event: Event) -> None:
         """Keep what the event changes, and print a line if it is worth one."""
@@ -83,7 +83,7 @@ class Lines(Board):
         return f", last return {self.last[job.workdir]}" if job.workdir in self.last else ""
 
     def say(self, line: str) -> None:
-        """Print a line that a live table makes superfluous."""
+        """Print a line that is not needed where a live table shows the same."""
         say(line)
 
 
@@ -301,7 +301,7 @@ def _start(step: int) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    """The outcome of a cohort, in words."""
+    """Return the outcome of a cohort, in words."""
     if outcome is None:
         return "done"
     if isinstance(outcome, FolderInUse):

@@ -46,15 +46,19 @@ def evaluate(
     ] = None,
     best: Annotated[
         bool,
-        typer.Option("--best", help="The policy that was best in an evaluation, not the last one."),
+        typer.Option(
+            "--best",
+            metavar="",
+            help="The policy that was best in an evaluation, not the last one.",
+        ),
     ] = False,
     trust: Trust = None,
 ) -> None:
-    """Evaluate saved policies without exploration, from the states of their runs' evaluations,
-    or from those of --seed.
+    """Evaluate saved policies without exploration.
 
-    A policy's files run no code. If it was trained on a module:id, name that by --task: the module
-    is imported only then.
+    Episodes start from the states of the run's own evaluations, or from those of --seed. A policy's
+    files run no code. If it was trained on a module:id, name that by --task: the module is imported
+    only then.
     """
     from rich.table import Table
 
@@ -65,6 +69,8 @@ def evaluate(
     from discover_rl.training.evaluation import backend_of, evaluate_policy, is_own, own_settings
     from discover_rl.training.observers.terminal import console, say, shown
 
+    if task == "":
+        raise UserError("--task takes a Gymnasium id, or module:id, not ''.")
     task = completed(task) if task else None
     folders = find_policies(path)
     if not folders:

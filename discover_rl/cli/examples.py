@@ -1,6 +1,8 @@
-"""Two examples for each command, which its help shows and tests parse."""
+"""What help shows: two examples for each command, which tests parse, and the exit codes."""
 
 from __future__ import annotations
+
+import inspect
 
 from discover_rl.cli import exit_codes
 
@@ -11,7 +13,7 @@ EXAMPLES = {
     ),
     "tune": (
         "discover tune Pendulum-v1 --steps 5000 --seeds 3 --range strategy.lam=0:1",
-        "discover tune Hopper-v5 --algorithm ppo --range actor_lr=1e-5:1e-3:log",
+        "discover tune Hopper-v5 --range actor_lr=1e-5:1e-3:log --prune median",
     ),
     "evaluate": (
         "discover evaluate runs/hopper --episodes 20",
@@ -25,7 +27,7 @@ EXAMPLES = {
     "run": ("discover run smoke", "discover run mine.toml --minutes 50 --shard 2/4"),
     "status": ("discover status smoke", "discover status mine.toml --out results/mine"),
     "export": ("discover export smoke", "discover export smoke --to smoke.csv"),
-    "report": ("discover report smoke", "discover report mine.toml --until 100000"),
+    "report": ("discover report smoke", "discover report mine.toml --until 4000"),
     "watch": ("discover watch smoke", "discover watch mine.toml --port 8000"),
     "theory": ("discover theory", "discover theory --states 32 --out runs/theory"),
     "visitation": (
@@ -39,6 +41,12 @@ EXAMPLES = {
 def epilog(command: str) -> str:
     """The end of a command's help: its examples, each on a line of its own."""
     return "\n\n".join(["Examples:", *EXAMPLES[command]])
+
+
+def unwrapped(docstring: str) -> str:
+    """A docstring with every paragraph on one line, which a terminal breaks where it ends."""
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def exit_code_table() -> str:

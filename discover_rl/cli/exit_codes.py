@@ -11,8 +11,8 @@ INTERRUPTED = 130
 MEANINGS = {
     0: "all is done",
     FAILED: "a run, or the command itself, failed",
-    USER_ERROR: "a mistake in what was asked for; a sentence names it",
+    USER_ERROR: "a mistake in the command or in a file; a sentence names it",
     UNFINISHED: "some runs of a study are left to train",
     INTERRUPTED: "Ctrl-C or SIGTERM; all is saved",
 }
-"""What each code means, in words."""
+"""The meaning of each code, in words."""

@@ -1,4 +1,4 @@
-"""`discover list TASK` and `discover list STUDY`: what runs would use, and who says so."""
+"""`discover list TASK` and `discover list STUDY`: the settings of runs, and where each is from."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from discover_rl.system.text import printable
 
 
 def task(name: str, algorithm: str, strategy: str) -> None:
-    """Print what a run on a task would use."""
+    """Print what a run on a task would use; a task that cannot be made is refused."""
     from discover_rl.config import Request, origins, resolve
+    from discover_rl.envs import tasks
     from discover_rl.envs.versions import completed
 
     whole = completed(name)
+    tasks.check(whole)
     (run,) = resolve(Request(whole, algorithm, strategy))
     command = f"discover train {whole} --algorithm {run.algorithm} --strategy {run.strategy}"
     _say(f"{command} would use, for {run.steps:,} steps:")
@@ -54,13 +56,22 @@ def _hashable(found: Mapping[str, tuple[Any, str]]) -> Iterable[tuple[str, tuple
 
 
 def _echo(found: Mapping[str, Iterable[tuple[str, str]]]) -> None:
-    """Print a line for each setting: its name, its values and where they come from."""
+    """Print each setting with its values and where they come from.
+
+    Values that come from the same place share a line.
+    """
     for setting, several in found.items():
-        values = " or ".join(dict.fromkeys(text for text, _ in several))
-        said = "; ".join(dict.fromkeys(origin for _, origin in several))
-        _say(f"  {setting:<27} {values:<11} {said}")
+        origins_of: dict[str, list[str]] = {}
+        for text, origin in several:
+            origins_of.setdefault(text, []).append(origin)
+        values_from: dict[str, list[str]] = {}
+        for text, origins in origins_of.items():
+            values_from.setdefault("; ".join(origins), []).append(text)
+        for said, values in values_from.items():
+            _say(f"  {setting:<27} {' or '.join(values):<11} {said}")
+            setting = ""
 
 
 def _say(text: str) -> None:
-    """Print a line; what a terminal would obey, of a stranger's file, is written out."""
+    """Print a line; control characters, which a stranger's file may contain, are written out."""
     typer.echo(printable(text))

@@ -20,7 +20,9 @@ def export(
             help="The file to write.", show_default="OUT/STUDY.csv", parser=a_file, metavar="FILE"
         ),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Write CSV, the only format.")] = True,
+    csv: Annotated[
+        bool, typer.Option("--csv", metavar="", help="Write CSV, the only format.")
+    ] = True,
 ) -> None:
     """Write all evaluations of a study as one tidy table, with a row for each.
 

@@ -8,20 +8,34 @@ from typing import Annotated
 import typer
 
 from discover_rl.cli import explain
-from discover_rl.cli.options import Algorithm, Strategy
+from discover_rl.cli.options import (
+    Algorithm,
+    Strategy,
+    algorithm_names,
+    strategy_names,
+    study_names,
+)
 from discover_rl.core.types import UserError
+
+
+def _known_names() -> list[str]:
+    """What a shell completes: algorithms, strategies and the studies of the package."""
+    return [*algorithm_names(), *strategy_names(), *study_names()]
 
 
 def list_(
     name: Annotated[
-        str | None, typer.Argument(help="An algorithm, a strategy, a task or a study.")
+        str | None,
+        typer.Argument(
+            help="An algorithm, a strategy, a task or a study.", autocompletion=_known_names
+        ),
     ] = None,
     algorithm: Algorithm = "td3",
     strategy: Strategy = "discover",
 ) -> None:
     """List algorithms, strategies and studies; with a name, its settings and their limits.
 
-    With a task or a study: what a run would use, and where each number comes from.
+    With a task or a study: the settings of its runs, and where each number comes from.
     """
     from discover_rl.algorithms import ALGORITHMS
     from discover_rl.strategies import STRATEGIES
@@ -30,10 +44,10 @@ def list_(
     if name is not None:
         if name in abouts() or name.endswith(".toml"):
             explain.study(name)
-        elif name.startswith("dm_control/") or re.search(r"-v\d+$", name):
-            explain.task(name, algorithm, strategy)
-        else:
+        elif name in ALGORITHMS or name in STRATEGIES or not _is_a_task(name):
             _describe(name)
+        else:
+            explain.task(name, algorithm, strategy)
         return
     for title, members in (("algorithms", ALGORITHMS), ("strategies", STRATEGIES)):
         typer.echo(title)
@@ -45,6 +59,15 @@ def list_(
     for line in _matrix():
         typer.echo(line)
     typer.echo("`discover list NAME` shows the settings.")
+
+
+def _is_a_task(name: str) -> bool:
+    """Whether a name is meant as a task: it has a version, or Gymnasium knows one of that name."""
+    if name.startswith("dm_control/") or re.search(r"-v\d+$", name):
+        return True
+    from discover_rl.envs.versions import full_id
+
+    return ":" not in name and full_id(name) != name
 
 
 def _matrix() -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gc
+import io
 import os
 import shlex
 import sys
@@ -12,7 +14,7 @@ import typer
 
 from discover_rl._version import __version__
 from discover_rl.cli.evaluate import evaluate
-from discover_rl.cli.examples import epilog, exit_code_table
+from discover_rl.cli.examples import epilog, exit_code_table, unwrapped
 from discover_rl.cli.exit_codes import FAILED, INTERRUPTED, USER_ERROR
 from discover_rl.cli.export import export
 from discover_rl.cli.list import list_
@@ -26,7 +28,9 @@ from discover_rl.cli.tune import tune
 from discover_rl.cli.visitation import visitation
 from discover_rl.cli.watch import watch
 from discover_rl.core.types import Stopped, UserError
-from discover_rl.system.text import printable
+from discover_rl.system.paths import SpecialFile
+from discover_rl.system.text import printable, shortened
+from discover_rl.training.signals import end_where_it_hangs
 
 PATHS: dict[type[OSError], str] = {
     NotADirectoryError: "is not a folder, or is in something that is none",
@@ -34,8 +38,9 @@ PATHS: dict[type[OSError], str] = {
     FileExistsError: "is a file, and a folder is needed",
     FileNotFoundError: "does not exist",
     PermissionError: "cannot be read or written to: you have no permission",
+    SpecialFile: "is neither a file nor a folder",
 }
-"""What is wrong with a path, by the error that says so."""
+"""What is wrong with a path, by the type of the error."""
 app = typer.Typer(
     help="Exploration in continuous control: train, compare and report.",
     no_args_is_help=True,
@@ -43,17 +48,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+"""The command and all its subcommands, for the parser."""
 
 _TRAINING = (train, tune, evaluate, list_)
 _STUDIES = (plan, run, status, export, report, watch)
 for command in (*_TRAINING, *_STUDIES, theory, visitation):
     _name = command.__name__.removesuffix("_")
-    app.command(_name, epilog=epilog(_name))(command)
+    app.command(_name, epilog=epilog(_name), help=unwrapped(command.__doc__ or ""))(command)
 
 
 @app.callback(invoke_without_command=True)
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", metavar="", help="Print the version.")
+    ] = False,
 ) -> None:
     if version:
         typer.echo(__version__)
@@ -66,10 +74,17 @@ def main() -> NoReturn:
     A mistake of the user is one sentence on stderr and exit code 2; `exit_codes` has the others.
     """
     command = shlex.join(["discover", *sys.argv[1:]])
+    # Records are read as very many small objects, and none of them is garbage: looking for some as
+    # often as Python does by default takes longer than reading.
+    gc.set_threshold(50_000, 20, 50)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal has a λ
     try:
-        code = app(standalone_mode=False)
+        with end_where_it_hangs():
+            code = app(standalone_mode=False)
     except UserError as error:
-        _exit(str(error), USER_ERROR)
+        _exit(shortened(str(error)), USER_ERROR)
     except BrokenPipeError:  # nobody reads the output any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
@@ -80,7 +95,8 @@ def main() -> NoReturn:
     except ChildProcessError as error:
         _exit("\n".join([*getattr(error, "__notes__", []), str(error)]), FAILED)
     except OSError as error:
-        _exit(*_about(error, command))
+        said, code = _about(error, command)
+        _exit(shortened(said), code)
     except Exception as error:
         # Errors of the command-line parser, as of an unknown option, have a sentence of their own.
         if sentence := getattr(error, "format_message", None):
@@ -90,15 +106,17 @@ def main() -> NoReturn:
 
 
 def _about(error: OSError, command: str) -> tuple[str, int]:
-    """What to say about an error of reading or writing, and the exit code.
+    """Return the message and the exit code for an error of reading or writing.
 
-    A path that is wrong is the user's mistake. That nothing is lost is said of a full disk, where
-    training is known to leave records and checkpoints whole, and of nothing else.
+    A wrong path is the user's mistake. Only for a full disk the message says that nothing is lost:
+    there training is known to leave records and checkpoints whole.
     """
     path = f"{error.filename}" if error.filename else "A path"
     for kind, sentence in PATHS.items():
         if isinstance(error, kind):
             return f"{path} {sentence}.", USER_ERROR
+    if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+        return f"{path} cannot be a path: {error.strerror}.", USER_ERROR
     where = f" ({error.filename})" if error.filename else ""
     said = f"Reading or writing failed: {error.strerror or error}{where}."
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

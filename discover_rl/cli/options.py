@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,23 +19,36 @@ MOST_PROCESSES = 1000
 """The largest number of processes that train at once."""
 
 
+def folder_option(sentence: str, default: str) -> Any:
+    """An option that takes a folder.
+
+    Args:
+        sentence: its help text.
+        default: how the help text names the folder that is used without it.
+    """
+    return typer.Option(help=sentence, show_default=default, parser=a_folder, metavar="FOLDER")
+
+
 Task = Annotated[str, typer.Argument(help="A Gymnasium id (Hopper-v5), or module:id.")]
 """The task of a training or a tuning."""
 
 
-def _algorithms() -> list[str]:
+def algorithm_names() -> list[str]:
+    """The names of all algorithms of the package."""
     from discover_rl.algorithms import ALGORITHMS
 
     return list(ALGORITHMS)
 
 
-def _strategies() -> list[str]:
+def strategy_names() -> list[str]:
+    """The names of all strategies of the package."""
     from discover_rl.strategies import STRATEGIES
 
     return list(STRATEGIES)
 
 
-def _studies() -> list[str]:
+def study_names() -> list[str]:
+    """The names of the studies that come with the package."""
     from discover_rl.studies import shipped
 
     return list(shipped())
@@ -43,12 +56,16 @@ def _studies() -> list[str]:
 
 Algorithm = Annotated[
     str,
-    typer.Option(help="The learning algorithm; see `discover list`.", autocompletion=_algorithms),
+    typer.Option(
+        help="The learning algorithm; see `discover list`.", autocompletion=algorithm_names
+    ),
 ]
 """The name of an algorithm."""
 Strategy = Annotated[
     str,
-    typer.Option(help="The exploration strategy; see `discover list`.", autocompletion=_strategies),
+    typer.Option(
+        help="The exploration strategy; see `discover list`.", autocompletion=strategy_names
+    ),
 ]
 """The name of a strategy."""
 Steps = Annotated[int, typer.Option(help="Environment steps of each run.")]
@@ -58,20 +75,20 @@ Processes = Annotated[
     typer.Option(
         min=0,
         max=MOST_PROCESSES,
-        help="How many processes share the runs; 0: as many as are faster.",
+        help="How many processes share the runs; 0: the fastest number.",
         metavar="<int>",
     ),
 ]
 """How many processes train at once."""
 Fresh = Annotated[
     bool,
-    typer.Option("--fresh", help="Start over; what there is is moved aside, to FOLDER.old-1."),
+    typer.Option("--fresh", metavar="", help="Start over; the folder is renamed to FOLDER.old-1."),
 ]
 """Whether to start over."""
 Anyway = Annotated[
     bool,
     typer.Option(
-        "--anyway", help="Continue though the code of a task of your own has changed since."
+        "--anyway", metavar="", help="Continue even if the code of your own task has changed since."
     ),
 ]
 """Whether to continue runs on a task whose code has changed."""
@@ -80,28 +97,31 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         metavar="MODULE",
-        help="A module of your own that files name, as module:id, and that may be imported.",
+        help="Allow files that name this module, as module:id, to have it imported.",
     ),
 ]
 """Modules that are named in files and may be imported."""
+TensorBoard = Annotated[
+    bool,
+    typer.Option(
+        "--tensorboard", metavar="", help="Write curves for TensorBoard into the runs' folders."
+    ),
+]
+"""Whether to write curves for TensorBoard."""
+WeightsAndBiases = Annotated[
+    str | None, typer.Option(help="Log to this project of Weights & Biases.", metavar="PROJECT")
+]
+"""The project of Weights & Biases to log to."""
 StudyName = Annotated[
     str,
     typer.Argument(
         metavar="STUDY",
         help="A study's name (`discover list`), or a .toml file.",
-        autocompletion=_studies,
+        autocompletion=study_names,
     ),
 ]
 """Which study a command is about."""
-StudyFolder = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder of its results.",
-        show_default="results/STUDY",
-        parser=a_folder,
-        metavar="FOLDER",
-    ),
-]
+StudyFolder = Annotated[Path | None, folder_option("Folder of its results.", "results/STUDY")]
 """Where a study's results are."""
 
 

@@ -13,7 +13,8 @@ def plan(
     study: StudyName,
     out: StudyFolder = None,
     measure: Annotated[
-        bool, typer.Option(help="Measure the speed of this machine where it is not known.")
+        bool,
+        typer.Option(metavar="", help="Measure the speed of this machine where it is not known."),
     ] = True,
     trust: Trust = None,
 ) -> None:

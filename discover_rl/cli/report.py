@@ -7,22 +7,14 @@ from typing import Annotated
 
 import typer
 
-from discover_rl.cli.options import StudyFolder, StudyName
+from discover_rl.cli.options import StudyFolder, StudyName, folder_option
 from discover_rl.system.paths import a_file, a_folder
 
 
 def report(
     study: StudyName,
     out: StudyFolder = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the report.",
-            show_default="OUT/report",
-            parser=a_folder,
-            metavar="FOLDER",
-        ),
-    ] = None,
+    to: Annotated[Path | None, folder_option("Folder for the report.", "OUT/report")] = None,
     published: Annotated[
         Path | None,
         typer.Option(

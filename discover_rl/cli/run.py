@@ -15,7 +15,9 @@ from discover_rl.cli.options import (
     Fresh,
     StudyFolder,
     StudyName,
+    TensorBoard,
     Trust,
+    WeightsAndBiases,
     check_modules,
 )
 from discover_rl.core.types import UserError
@@ -45,7 +47,7 @@ def run(
         typer.Option(
             min=0,
             max=MOST_PROCESSES,
-            help="How many cohorts train at once; 0: as many as are faster.",
+            help="How many cohorts train at once; 0: the fastest number.",
             metavar="<int>",
         ),
     ] = 0,
@@ -53,17 +55,14 @@ def run(
         float,
         typer.Option(min=0, max=10**9, help="Time between checkpoints.", metavar="SECONDS"),
     ] = 60.0,
-    retry: Annotated[bool, typer.Option("--retry", help="Train failed runs again.")] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", metavar="", help="Train failed runs again.")
+    ] = False,
     fresh: Fresh = False,
     anyway: Anyway = False,
     trust: Trust = None,
-    tensorboard: Annotated[
-        bool,
-        typer.Option("--tensorboard", help="Write curves for TensorBoard into the runs' folders."),
-    ] = False,
-    wandb: Annotated[
-        str | None, typer.Option(metavar="PROJECT", help="Log to this project of Weights & Biases.")
-    ] = None,
+    tensorboard: TensorBoard = False,
+    wandb: WeightsAndBiases = None,
 ) -> None:
     """Train the unfinished runs of a study.
 
@@ -91,10 +90,10 @@ def run(
         engines.check(engine, address)
         if fresh:
             move_aside(folder)
-        cohorts = campaign.prepare(declared, folder, part, retry, anyway, here=engine == "local")
+        prepared = campaign.prepare(declared, folder, part, retry, anyway, here=engine == "local")
         on_gpu = 1
         if engine == "local" and not processes:
-            on_gpu = estimate.at_once(plans.left(cohorts), estimate.Timings())
+            on_gpu = estimate.at_once(plans.left(*prepared), estimate.Timings())
         if on_gpu > 1:
             say(f"{on_gpu} cohorts at once on the GPU, which discover plan measured as faster.")
         train = engines.choose(engine, address, processes, checkpoint_seconds, on_gpu)
@@ -104,11 +103,12 @@ def run(
             def stopping() -> bool:
                 return asked() or time.monotonic() >= until
 
-            whole = campaign.carry_out(cohorts, train, shown, others, stopping)
+            whole = campaign.carry_out(prepared, train, shown, others, stopping)
         interrupted = asked()
     found = statuses.statuses(declared, folder)
     board.show_status(declared, found)
-    say(next_step(f"{study}{'' if out is None else f' --out {out}'}", [run.state for run in found]))
+    named = f"{study}{'' if out is None else f' --out {out}'}"
+    say(next_step(named, [run.state for run in found], whole))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if any(run.state == "failed" for run in found):
@@ -117,15 +117,18 @@ def run(
         raise typer.Exit(UNFINISHED)
 
 
-def next_step(study: str, states: Sequence[str]) -> str:
-    """What to do after `discover run`, in a sentence.
+def next_step(study: str, states: Sequence[str], whole: bool = False) -> str:
+    """Say in a sentence what to do after `discover run`.
 
     Args:
         study: the study, as the command line has it, with its folder.
         states: of all its runs.
+        whole: whether the part that was asked for is done.
 
     >>> next_step("smoke", ["done", "done"])
     'Next: discover report smoke'
+    >>> next_step("mine.toml", ["done", "waiting"], whole=True)[:21]
+    'Next: the other parts'
     """
     report = f"discover report {study}"
     if "failed" in states:
@@ -133,6 +136,8 @@ def next_step(study: str, states: Sequence[str]) -> str:
         return f"Next: {retry}, for runs that failed; {report}, for the others."
     if set(states) <= {"done"}:
         return f"Next: {report}"
+    if whole:
+        return f"Next: the other parts, which --shard names; {report} shows what there is so far."
     return f"Next: the same command goes on; {report} shows what there is so far."
 
 

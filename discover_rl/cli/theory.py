@@ -20,10 +20,12 @@ def theory(
     cap: Annotated[
         int, typer.Option(min=1, max=10_000_000, help="Actions after which a run is given up.")
     ] = 50_000,
-    variants: Annotated[bool, typer.Option(help="Also measure other settings.")] = False,
+    variants: Annotated[
+        bool, typer.Option(metavar="", help="Also measure other settings.")
+    ] = False,
 ) -> None:
-    """Count actions until the policy is optimal, in tables: random exploration, TD errors, novelty,
-    and a planner, against the number of states."""
+    """Measure how many actions exploration needs in small tables, against the number of states:
+    at random, by TD errors, by novelty, and by a planner."""
     from discover_rl.analysis.theory import (
         AGENTS,
         SIZES,

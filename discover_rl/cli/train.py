@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,9 @@ from discover_rl.cli.options import (
     Steps,
     Strategy,
     Task,
+    TensorBoard,
+    WeightsAndBiases,
+    folder_option,
     name_and_value,
 )
 from discover_rl.system.paths import a_folder
@@ -31,15 +35,7 @@ def train(
     strategy: Strategy = "discover",
     steps: Steps = 1_000_000,
     seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, …")] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for records and policies.",
-            show_default="runs/…",
-            parser=a_folder,
-            metavar="FOLDER",
-        ),
-    ] = None,
+    out: Annotated[Path | None, folder_option("Folder for records and policies.", "runs/…")] = None,
     processes: Processes = 0,
     fresh: Fresh = False,
     anyway: Anyway = False,
@@ -49,18 +45,13 @@ def train(
             "--from",
             metavar="RUN",
             parser=a_folder,
-            help="Start with the networks, strategy and replay of a run, by its folder: "
-            "--from runs/hopper/seed-0 --set warmup=0. It must have kept its checkpoint "
-            "(compute.keep_checkpoint=true).",
+            help="Start with the networks and strategy of a run, by its folder, and with its "
+            "replay if it was kept (compute.keep_checkpoint=true): --from runs/hopper/seed-0 "
+            "--set warmup=0.",
         ),
     ] = None,
-    tensorboard: Annotated[
-        bool,
-        typer.Option("--tensorboard", help="Write curves for TensorBoard into the runs' folders."),
-    ] = False,
-    wandb: Annotated[
-        str | None, typer.Option(help="Log to this project of Weights & Biases.", metavar="PROJECT")
-    ] = None,
+    tensorboard: TensorBoard = False,
+    wandb: WeightsAndBiases = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,13 +65,14 @@ def train(
 ) -> None:
     """Train runs, or continue those that the same command began.
 
-    A checkpoint is written about once a minute and at Ctrl-C. The same command again continues from
-    there, exactly.
+    A checkpoint is written about once a minute and at Ctrl-C. The same command, called again,
+    continues exactly from there.
     """
     from discover_rl import api
     from discover_rl.config import Request
     from discover_rl.envs.versions import completed
     from discover_rl.training import observers
+    from discover_rl.training.observers.terminal import say, shown
 
     task = completed(task)
     overrides = dict(name_and_value("--set", text) for text in settings or [])
@@ -92,10 +84,27 @@ def train(
     show_results(results, folder)
     if any(result.failure for result in results):
         raise typer.Exit(FAILED)
+    say(f"Next: {shown(next_command(task, folder))}")
+
+
+def next_command(task: str, folder: Path) -> str:
+    """Return the command that plays the policies of this folder.
+
+    A module that registers the task is imported only if it is named.
+
+    >>> next_command("Pendulum-v1", Path("runs/my pendulum"))
+    "discover evaluate 'runs/my pendulum'"
+    >>> next_command("reach:Reach-v0", Path("runs/reach"))
+    'discover evaluate runs/reach --task reach:Reach-v0'
+    """
+    play = f"discover evaluate {shlex.quote(str(folder))}"
+    return f"{play} --task {task}" if ":" in task else play
 
 
 def show_results(results: Sequence[Result], folder: Path) -> None:
-    """Print a table of runs: their folders, their last step and their returns.
+    """Print a table of runs: their names, their last step, their last return and their score.
+
+    Where scores are last returns, because evaluations are few, they are not shown twice.
 
     Args:
         results: the runs.
@@ -106,19 +115,25 @@ def show_results(results: Sequence[Result], folder: Path) -> None:
     from discover_rl.storage import scores
     from discover_rl.training.observers.terminal import console, say, shown
 
-    table = Table(title=shown(str(folder)), title_justify="left")
+    table = Table()
     counts = {len(result.counted()) for result in results if not result.failure}
-    meaning = " or ".join(map(scores.in_words, sorted(counts))) or "score"
-    for i, name in enumerate(("run", "steps", "last return", meaning)):
-        table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+    names = ["run", "steps", "last return"]
+    if counts - {1}:
+        names.append(" or ".join(map(scores.in_words, sorted(counts))))
+    for name in names:
+        table.add_column(name, justify="left" if name == "run" else "right", overflow="fold")
     for result in results:
         name = shown(str(result.path.relative_to(folder)))
         if result.failure:
-            table.add_row(name, f"{result.failure['step']:,}", "failed", shown(result.reason))
-        else:
-            numbers = f"{result.score(last=1):.1f}", f"{result.score():.1f}"
-            table.add_row(name, f"{result.steps[-1]:,}", *numbers)
+            table.add_row(name, f"{result.failure['step']:,}", "failed")
+            continue
+        row = [name, f"{result.steps[-1]:,}", f"{result.score(last=1):.1f}"]
+        if counts - {1}:
+            row.append(f"{result.score():.1f}")
+        table.add_row(*row)
+    say(str(folder))  # as the table's title it would be broken where the table is narrow
     console.print(table)
     for result in results:
-        if result.reason and not result.failure:
-            say(f"{shown(result.path.name)} ended early: {shown(result.reason)}")
+        if result.reason:
+            how = "failed" if result.failure else "ended early"
+            say(f"{shown(str(result.path.relative_to(folder)))} {how}: {shown(result.reason)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,14 +16,14 @@ from discover_rl.cli.options import (
     Steps,
     Strategy,
     Task,
+    folder_option,
     name_and_value,
 )
-from discover_rl.system.paths import a_folder
 from discover_rl.tuning import MANY
 
 if TYPE_CHECKING:
     from discover_rl.tuning import Plan
-    from discover_rl.tuning.trials import Tuning
+    from discover_rl.tuning.trials import Trial, Tuning
 
 SHOWN = 10
 """The number of trials in the table; trials.csv has all."""
@@ -53,15 +54,7 @@ def tune(
         typer.Option(help="The largest number of runs side by side.", show_default="8 trials"),
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of Optuna's proposals.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for everything.",
-            show_default="runs/…-tune",
-            parser=a_folder,
-            metavar="FOLDER",
-        ),
-    ] = None,
+    out: Annotated[Path | None, folder_option("Folder for everything.", "runs/…-tune")] = None,
     processes: Processes = 0,
     storage: Annotated[
         str | None,
@@ -69,6 +62,14 @@ def tune(
             help="Where Optuna keeps trials: a URL (sqlite:///tuning.db) or a journal file.",
             metavar="URL|FILE",
             show_default="journal.log in the folder",
+        ),
+    ] = None,
+    prune: Annotated[
+        str | None,
+        typer.Option(
+            help="Stop trials on the way that are worse than the median of earlier ones: median.",
+            metavar="PRUNER",
+            show_default="all are trained to their end",
         ),
     ] = None,
     settings: Annotated[
@@ -80,7 +81,8 @@ def tune(
 
     A trial's score is the mean of its runs' last evaluations (the last tenth, ten if there are 50
     or more; the setting score.last), over its seeds. The seeds of `discover train`, 0, 1, …, are
-    not among them: train with these to measure the best parameters.
+    not among them: train with these to measure the best parameters. With --prune median, trials are
+    compared after an eighth, a quarter and a half of the steps, from the second batch on.
     """
     from discover_rl import tuning
     from discover_rl.config import Request
@@ -90,7 +92,7 @@ def tune(
     tuned = dict(name_and_value("--range", text) for text in ranges or [])
     overrides = dict(name_and_value("--set", text) for text in settings or [])
     request = Request(task, algorithm, strategy, steps, seeds, overrides)
-    plan = tuning.make_plan(request, tuned, lanes, seed)
+    plan = tuning.make_plan(request, tuned, lanes, seed, prune)
     folder = out if out is not None else tuning.default_folder(request)
     result = tuning.carry_out(plan, folder, trials, processes=processes, storage=storage)
     _show(result, plan)
@@ -99,20 +101,25 @@ def tune(
 
 
 def _show(result: Tuning, plan: Plan) -> None:
-    """Print the best trials, how many failed, and a command that trains the best parameters."""
+    """Print the best trials, how many failed or were pruned, and a command that trains the best."""
     from rich.table import Table
 
     from discover_rl.storage import scores
     from discover_rl.training.observers.terminal import console, say, shown
 
     table = Table(title=shown(str(result.path)), title_justify="left")
-    for name in ("trial", *plan.ranges, "score", "± sd"):
+    pruning = ["pruned"] if plan.prune else []
+    for name in ("trial", *plan.ranges, "score", "± sd", *pruning):
         table.add_column(shown(name), justify="right", overflow="fold")
-    for trial in result.ranking[:SHOWN]:
+    for trial in [*result.ranking, *result.pruned][:SHOWN]:
         values = [shown(_brief(trial.parameters[name])) for name in plan.ranges]
+        score = f"{trial.score:.1f}" if trial.scores else "–"
         spread = f"{trial.deviation:.1f}" if len(trial.scores) > 1 else "–"
-        table.add_row(str(trial.number), *values, f"{trial.score:.1f}", spread)
+        where = [_where_pruned(trial)] if plan.prune else []
+        table.add_row(str(trial.number), *values, score, spread, *where)
     console.print(table)
+    if plan.prune:
+        say(_how_many_pruned(result))
     failed = [trial for trial in result.trials if trial.failure]
     if failed:
         many, first = f"{len(failed)} of {len(result.trials)} trials failed", failed[0]
@@ -123,8 +130,23 @@ def _show(result: Tuning, plan: Plan) -> None:
     say(f"All {len(result.trials)} trials: {result.path / 'trials.csv'}")
     if result.best:
         counted = scores.planned(plan.runs(0, result.best)[0])
-        say(f"A score is of each run the {scores.in_words(counted)}.")
+        say(f"The score of a run is the {scores.in_words(counted)}.")
         say(f"To train with the best parameters, on other seeds:\n  {_command(result, plan)}")
+
+
+def _where_pruned(trial: Trial) -> str:
+    """The step at which a trial was pruned and its mean return there, as a table shows them."""
+    if trial.pruned is None:
+        return ""
+    return f"at {trial.pruned:,}: {trial.values[trial.pruned]:.1f}"
+
+
+def _how_many_pruned(result: Tuning) -> str:
+    """How many trials were pruned, and where, in words."""
+    steps = Counter(trial.pruned or 0 for trial in result.pruned)
+    found = ", ".join(f"{steps[step]} at step {step:,}" for step in sorted(steps))
+    many = f"{len(result.pruned)} of {len(result.trials)} trials were pruned"
+    return f"{many}: {found}." if found else f"{many}."
 
 
 def _brief(value: object) -> str:

@@ -39,13 +39,15 @@ def visitation(
     common: Annotated[
         bool,
         typer.Option(
-            "--common-axes", help="Put both runs on the same principal axes before t-SNE."
+            "--common-axes",
+            metavar="",
+            help="Put both runs on the same principal axes before t-SNE.",
         ),
     ] = False,
 ) -> None:
-    """Which states two runs visited: coverage, overlap and a map.
+    """Compare the states that two runs visited: coverage, overlap and a map.
 
-    Both need the replay that --set compute.keep_replay=true keeps.
+    Both runs must have kept their replay (--set compute.keep_replay=true).
     """
     from discover_rl.analysis.visitation import check_same_task, load, maps, measure
     from discover_rl.analysis.visitation.figure import draw
@@ -71,7 +73,7 @@ def visitation(
 
 
 def sentences(runs: Sequence[VisitedStates], made: Map, measured: dict[str, Any]) -> list[str]:
-    """What the table's letters are, and what its numbers do not say."""
+    """Explain the letters of the table, and the limits of its numbers."""
     a, b = runs
     apart = measured["whole_on_axes_of_their_own"]["between"]
     own_axes = "Overlap on principal axes of their own, as in the paper's figure, is not known."

@@ -17,10 +17,10 @@ def watch(
         int, typer.Option(min=0, max=65535, help="The port of the page; 0: a free one.")
     ] = 0,
 ) -> None:
-    """Serve a study's page, to browsers on this machine alone, while the study is trained.
+    """Show a study's page in a browser on this machine while the study is trained.
 
-    The page follows the records by itself. Ctrl-C ends the command, with exit code 130; training
-    goes on.
+    The page updates itself as records grow. Ctrl-C ends the command, with exit code 130, and does
+    not end training.
     """
     import signal
 

@@ -1,9 +1,10 @@
 """What a run is, and how a request becomes runs.
 
-`settings` has the settings that every algorithm and strategy shares, `run` the run itself,
-`resolve` how defaults, presets and the user's settings come together, `origins` which of these a
-number is from. `presets/` has the settings per task, each with its source. Nothing here asks the
-machine: the same request gives the same runs everywhere.
+`run` has the class `Run`, and `settings` the settings that every algorithm and strategy shares.
+`resolve` combines defaults, presets and the user's settings; `origins` says which of these a
+number comes from, and `unused` which settings do nothing with an algorithm. `presets/` has the
+settings per task, each with its source. Nothing here depends on the machine: the same request gives
+the same runs everywhere.
 """
 
 from discover_rl.config.origins import origins

@@ -8,13 +8,18 @@ from typing import Any
 from discover_rl.config.resolve import preset_sources
 from discover_rl.config.run import Run
 from discover_rl.config.settings import current_names
+from discover_rl.config.unused import unused
 
-BY_LENGTH = "by the length of the run: 100 evaluations, 1,000 steps apart or more"
-"""The origin of eval.every where nobody has set it."""
+BY_LENGTH = {
+    "eval.every": "by the length of the run: 100 evaluations, 1,000 steps apart or more",
+    "score.last": "by the number of evaluations: the last tenth, ten if there are 50 or more",
+    "metrics.every": "by the length of the run: 200 measurements, 1,000 steps apart or more",
+}
+"""The origins of settings that nobody has set and that depend on the run."""
 
 
 def origins(run: Run, given: Mapping[str, Any] | None = None, giver: str = "--set") -> dict:
-    """What each setting of a run is, and who says so.
+    """Return the value of each setting of a run, and where the value comes from.
 
     Args:
         run: A run, fully resolved.
@@ -32,16 +37,18 @@ def origins(run: Run, given: Mapping[str, Any] | None = None, giver: str = "--se
     """
     sources = preset_sources(run.algorithm, run.task, run.strategy)
     asked = current_names(given or {})
-    found = {}
-    for name, value in run.settings.items():
+    found, idle = {}, unused(run)
+    beside = {"score.last": run.score.last, "metrics.every": run.metrics.every}
+    for name, value in (run.settings | beside).items():
         group = name.partition(".")[0] if "." in name else ""
         owner = {"": run.algorithm, "strategy": run.strategy}.get(group)
         origin = f"default of {owner}" if owner else "default"
-        if name == "eval.every":
-            origin = BY_LENGTH
+        origin = BY_LENGTH.get(name, origin)
         if name in sources:
             origin = f"preset: {sources[name]}"
         if name in asked:
             origin = giver
+        if name in idle:
+            origin += f"; does nothing with {run.algorithm}"
         found[name] = (value, origin)
     return found

@@ -20,6 +20,7 @@ from discover_rl import algorithms, strategies
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.config.run import Run
 from discover_rl.config.settings import RENAMED, SHARED, Eval, current_names, note_old_name
+from discover_rl.config.unused import check_used
 from discover_rl.core.hyperparameters import LANE_VALUES, build, nearest, unknown
 from discover_rl.core.types import LARGEST_SEED, UserError
 from discover_rl.envs.settings import KWARGS, Env, arguments
@@ -33,14 +34,14 @@ MOST_RUNS = 10_000
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks for: some runs that differ in seed and in the floats that are swept."""
+    """A user's request: runs that differ in their seeds and in the floats that are swept."""
 
     task: str
     """A Gymnasium id, or module:id."""
     algorithm: str = "td3"
-    """A name; or module:name, of a module that registers it."""
+    """The name of an algorithm; or module:name, of a module that registers it."""
     strategy: str = "discover"
-    """Likewise."""
+    """The name of a strategy; or module:name, of a module that registers it."""
     steps: int = 1_000_000
     """Environment steps of each run."""
     seeds: int | Iterable[int] = 1
@@ -48,7 +49,7 @@ class Request:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Values by name, in place of defaults and presets. Several values of a float are swept."""
     start_from: str = ""
-    """The folder of a run to start from, with what it has learned."""
+    """The folder of a run whose learned state these runs start from; '' for none."""
 
     @property
     def default_folder(self) -> Path:
@@ -61,7 +62,7 @@ class Request:
 
 
 def resolve(request: Request) -> list[Run]:
-    """The runs that a request asks for: one per seed and per combination of swept floats.
+    """Return the runs of a request: one for each seed and each combination of swept floats.
 
     >>> [run.name for run in resolve(Request("Pendulum-v1", seeds=2, settings={"gamma": 0.98}))]
     ['seed-0', 'seed-1']
@@ -82,6 +83,8 @@ def resolve(request: Request) -> list[Run]:
         **SHARED,
     }
     for name in request.settings.keys() & RENAMED.keys():
+        if RENAMED[name] in request.settings:
+            raise UserError(f"{name} is the old name of {RENAMED[name]}; give only the new one.")
         note_old_name(name)
     overrides = _each_argument(current_names(request.settings))
     chosen = preset(algorithm, task, strategy) | overrides
@@ -107,13 +110,20 @@ def resolve(request: Request) -> list[Run]:
         groups["env."]["kwargs"] = arguments(settings)
         built = {prefix: build(cls, groups[prefix], prefix) for prefix, cls in classes.items()}
         hyper, env = built[""], built["env."]
-        _check_environments(task, algorithm, hyper, env)
+        _check_environments(task, hyper, env)
+        if env.count > 1 and getattr(built["strategy."], "one_environment", False):
+            raise strategies.several_environments(strategy, env.count)
         evaluation = _spaced(steps, built["eval."], env.count)
         if hyper.on_policy:
             _check_rollouts(steps, hyper, env.count)
             if built["compute."].keep_replay:
                 raise UserError(
                     f"compute.keep_replay is off-policy only; {algorithm} has no replay."
+                )
+            if built["compute."].precision == "bf16":
+                raise UserError(
+                    f"compute.precision=bf16 is off-policy only; {algorithm} must learn from the "
+                    "same densities that it acted by."
                 )
         varied = [f"{name}={settings[name]}" for name in swept if len(swept[name]) > 1]
         varied = [part.replace(":", "-") for part in varied]  # of a schedule
@@ -136,6 +146,8 @@ def resolve(request: Request) -> list[Run]:
             )
             for seed in seeds
         ]
+    several = [name for name, values in swept.items() if len(values) > 1]
+    check_used(runs[0], overrides, several)
     return runs
 
 
@@ -175,9 +187,9 @@ def _entries(algorithm: str, task: str, strategy: str) -> list[dict[str, Any]]:
 
 
 def preset_values(algorithm: str) -> dict[str, list[str]]:
-    """The values that settings have in the presets of tasks, by name, as they are written.
+    """Return the values that settings have in the presets of tasks, by name, as they are written.
 
-    Presets of strategies alone are left out: they are for all tasks.
+    Presets that name only a strategy are left out: they hold for all tasks.
     """
     found: dict[str, list[str]] = {}
     for entry in _presets(algorithm):
@@ -193,11 +205,11 @@ def _presets(algorithm: str) -> list[dict[str, Any]]:
     file = resources.files("discover_rl.config") / "presets" / f"{algorithm}.toml"
     if not file.is_file():  # of an algorithm of somebody else
         return []
-    return tomllib.loads(file.read_text())["preset"]
+    return tomllib.loads(file.read_text("utf-8"))["preset"]
 
 
 def check_steps(steps: Any) -> int:
-    """A number of steps as an int; a UserError if it is none."""
+    """Return a number of steps as an int; a UserError if it is not one."""
     if not _whole(steps) or steps < 1:
         raise UserError(f"steps must be a whole number above 0, not {steps}.")
     if steps > MOST_STEPS:
@@ -206,7 +218,7 @@ def check_steps(steps: Any) -> int:
 
 
 def check_seeds(seeds: Any) -> list[int]:
-    """The seeds that are meant, by how many or by a list; a UserError if they make no sense.
+    """Return the seeds that a number or a list stands for; a UserError if they make no sense.
 
     >>> check_seeds(3), check_seeds([7, 1])
     ([0, 1, 2], [7, 1])
@@ -224,18 +236,19 @@ def check_seeds(seeds: Any) -> list[int]:
     return [int(seed) for seed in listed]
 
 
-def _check_environments(task: str, algorithm: str, hyper: Any, env: Env) -> None:
-    """A UserError where the environments cannot be what is asked for, on any machine."""
+def _check_environments(task: str, hyper: Any, env: Env) -> None:
+    """Raise a UserError if no machine could make the environments that are asked for."""
     from discover_rl.envs.tasks import check_backend  # here, because it imports Gymnasium
 
-    if env.count > 1 and not hyper.on_policy:
-        known = " and ".join(name for name in ALGORITHMS if algorithms.load(name).Hyper.on_policy)
-        raise UserError(f"env.count above 1 is for {known}; {algorithm} learns at every step.")
+    if not hyper.on_policy and hyper.replay_size < env.count:
+        raise UserError(
+            f"replay_size must be env.count at least, {env.count}, not {hyper.replay_size}."
+        )
     check_backend(task, env.backend, env.making)
 
 
 def _each_argument(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with a table of arguments for `gymnasium.make` as a setting for each of them."""
+    """Replace a table of arguments for `gymnasium.make` by one setting for each argument."""
     found = dict(settings)
     table = found.pop(KWARGS[:-1], {})
     if not isinstance(table, Mapping) or KWARGS in found:
@@ -244,7 +257,11 @@ def _each_argument(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spaced(steps: int, chosen: Eval, count: int) -> Eval:
-    """When to evaluate; a UserError where environments would have to stop at different steps."""
+    """Fill in `eval.every` where it is 0, for runs of `count` environments.
+
+    Raises:
+        UserError: the environments, which step together, cannot stop exactly at an evaluation.
+    """
     every = chosen.every or -(-max(1000, -(-steps // 100)) // count) * count
     for name, value in (("steps", steps), ("eval.every", every)):
         if value % count:
@@ -254,7 +271,8 @@ def _spaced(steps: int, chosen: Eval, count: int) -> Eval:
 
 
 def _check_rollouts(steps: int, hyper: Any, count: int) -> None:
-    """A UserError where nothing would be learned: no rollout is ever full, or parts are empty."""
+    """Raise a UserError if a run would learn nothing: no rollout is ever full, or minibatches are
+    empty."""
     full, parts = hyper.horizon * count, hyper.minibatches
     if steps < full:
         raise UserError(f"steps must be {full} at least, one rollout, not {steps}; or set horizon.")
@@ -284,7 +302,7 @@ def _split(name: str, prefixes: Iterable[str]) -> tuple[str, str]:
 
 
 def _values(name: str, value: Any, classes: Mapping[str, type]) -> list[Any]:
-    """The values a setting runs through: more than one only for a float that is given several."""
+    """Return the values of a setting; only a float can have several, which are swept."""
     prefix, bare = _split(name, classes)
     if typing.get_type_hints(classes[prefix]).get(bare) not in LANE_VALUES:
         return [value]

@@ -20,14 +20,14 @@ class Start:
     run: str = ""
     """Its folder."""
     checksum: str = ""
-    """Of the checkpoint that it has kept."""
+    """The checksum of the checkpoint that it has kept."""
     step: int = 0
-    """The step of that."""
+    """The step of that checkpoint."""
     transitions: int = 0
-    """How many its replay buffer holds; 0: they are not taken."""
+    """How many transitions of its replay buffer are taken over; 0: none."""
 
     def to_json(self) -> dict[str, Any]:
-        """The settings that a record has of it.
+        """Return it as settings, as a record has them.
 
         >>> Start().to_json(), Start("runs/a/seed-0", "17ac", 900).to_json()["start.step"]
         ({}, 900)
@@ -37,7 +37,7 @@ class Start:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Start:
-        """What `to_json` has written into the settings of a record."""
+        """Read it from the settings of a record, the inverse of `to_json`."""
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{it: settings[f"start.{it}"] for it in names if f"start.{it}" in settings})
 
@@ -61,9 +61,9 @@ class Run:
     name: str
     """Its folder, below the output folder."""
     score: Score = dataclasses.field(default_factory=Score)
-    """How it is scored; not part of what it is."""
+    """How it is scored. This is not part of its identity and may change later."""
     metrics: Metrics = dataclasses.field(default_factory=Metrics)
-    """How often it is measured while it trains; not part of what it is."""
+    """How often training is measured. This is not part of its identity and may change later."""
     start: Start = Start()
     """The run that it starts from, if there is one."""
 
@@ -92,6 +92,16 @@ class Run:
             ("env.", self.env),
             ("compute.", self.compute),
         )
+
+    def amplitudes(self, step: int) -> dict[str, float]:
+        """The strategy's amplitudes that change over the run, by name, as they are at `step`."""
+        fields = dataclasses.fields(self.strategy_hyper)
+        named = {field.name: getattr(self.strategy_hyper, field.name) for field in fields}
+        return {
+            name: value.at(step / self.steps)
+            for name, value in named.items()
+            if isinstance(value, Amplitude) and value.start != value.end
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The run with its settings, as line 1 of its record has it."""

@@ -17,7 +17,7 @@ from discover_rl.core.hyperparameters import setting
 from discover_rl.envs.settings import Env
 
 RENAMED = {"env.engine": "env.backend"}
-"""Settings that had another name once: old → new. The old ones are still accepted."""
+"""Settings that were renamed: old name → new name. Old names are still accepted."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,22 @@ class Compute:
 
     precision: str = setting(
         "float32",
-        "Of matrix products on a GPU; tf32 is faster and rounds their factors to 10 bits.",
-        choices=("float32", "tf32"),
+        "Of matrix products: tf32 is faster on a GPU; bf16, off-policy only, faster and coarser.",
+        choices=("float32", "tf32", "bf16"),
     )
     keep_replay: bool = setting(
         False, "Keep the replay of a finished run in its folder, for `discover visitation`."
     )
     keep_checkpoint: bool = setting(
         False,
-        "Keep a finished run's last checkpoint, with its replay: more steps can follow.",
+        "Keep the replay in a finished run's checkpoint, so that more steps can follow.",
         omit_default=True,
     )
 
 
 @dataclass(frozen=True)
 class Score:
-    """Which evaluations a run is scored by. That makes no other run: it may be changed later."""
+    """Which evaluations a run is scored by. This may change later: the run stays the same."""
 
     last: int = setting(
         0,
@@ -83,7 +83,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Metrics:
-    """How often training is measured. That makes no other run: it may be changed later."""
+    """How often training is measured. This may change later: the run stays the same."""
 
     every: int = setting(
         0,
@@ -104,7 +104,7 @@ SHARED: dict[str, type] = {
 
 
 def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The same settings with the names they have now.
+    """Return the settings under their present names.
 
     >>> current_names({"env.engine": "envpool", "gamma": 0.98})
     {'env.backend': 'envpool', 'gamma': 0.98}
@@ -114,5 +114,5 @@ def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def note_old_name(name: str) -> None:
-    """Say, once in a process, that a setting has another name now."""
+    """Tell the user, once in a process, that a setting has a new name."""
     print(f"Note: the setting {name} is called {RENAMED[name]} now.", file=sys.stderr)

@@ -1,10 +1,13 @@
-"""What everything else is built on. It imports nothing of the package but itself.
+"""The basis of all other packages. It imports none of them.
 
-`types` has the types that packages hand to each other, `hyperparameters` declares settings,
-`networks` has multi-layer perceptrons for NumPy and JAX alike, `equations` targets, advantages and
-densities, `replay_buffer` transitions to sample from, `normalization` running statistics, `prng`
-random numbers, `pytrees` arrays of many lanes, `finite` what must stay finite. Only `types` is
-re-exported here: most of the others import JAX, which takes a second.
+`types` has the types that packages hand to each other. `hyperparameters` declares settings, and
+`schedules` those that change over a run. `networks` has multi-layer perceptrons for NumPy and JAX
+alike, `half_precision` their products in bf16, `equations` targets, advantages and densities,
+`distillation` random network distillation.
+`replay_buffer` stores transitions, `replay_rings` those of several environments, `normalization`
+keeps running statistics, `prng` makes random numbers, `pytrees` handles arrays of many lanes, and
+`finite` checks that numbers stay finite. Only `types` is re-exported here: most of the others
+import JAX, which takes a second.
 """
 
 from discover_rl.core.types import (
@@ -12,6 +15,7 @@ from discover_rl.core.types import (
     Actor,
     Array,
     Batch,
+    CriticHead,
     Key,
     Losses,
     Net,
@@ -34,6 +38,7 @@ __all__ = [
     "Actor",
     "Array",
     "Batch",
+    "CriticHead",
     "Key",
     "Losses",
     "Net",

@@ -1,4 +1,4 @@
-"""Random network distillation: how new an input is, by how badly a network predicts another.
+"""Random network distillation: an input is new if one network predicts another badly there.
 
     f   a random network that stays as it is
     f̂   a network that learns to be like it, on the inputs it is given
@@ -26,7 +26,7 @@ LIMIT = 5.0
 
 
 class Distillation(NamedTuple):
-    """What a run learns."""
+    """The two networks, and what training the second one needs."""
 
     target: Net  # f, which stays as it is
     predictor: Net  # f̂
@@ -37,7 +37,15 @@ class Distillation(NamedTuple):
 def init(
     key: Key, size: int, hidden: tuple[int, ...], outputs: int, optimiser: Optimiser
 ) -> Distillation:
-    """Make f and f̂ for inputs of this size."""
+    """Make f and f̂.
+
+    Args:
+        key: of the random numbers.
+        size: of an input.
+        hidden: widths of the hidden layers.
+        outputs: of both networks.
+        optimiser: what f̂ is going to be trained by.
+    """
     target, predictor = (
         networks.orthogonal(own, size, hidden, outputs) for own in random.split(key)
     )
@@ -45,9 +53,10 @@ def init(
 
 
 def errors(state: Distillation, inputs: Array, predictor: Net | None = None) -> Array:
-    """b of each input, (n, size) → (n,), by `predictor` instead of f̂ if it is given.
+    """Return b of each input, (n, size) → (n,).
 
-    Before the first update there are no statistics, and inputs are only clipped.
+    `predictor`, if it is given, is used in place of f̂. Before the first update there are no
+    statistics, so inputs are clipped and not standardised.
     """
     unit = jnp.where(state.inputs.samples > 0, deviation(state.inputs), 1.0)
     x = networks.standardise(inputs, state.inputs.mean, unit, LIMIT)
@@ -56,7 +65,11 @@ def errors(state: Distillation, inputs: Array, predictor: Net | None = None) -> 
 
 
 def fit(state: Distillation, inputs: Array, optimiser: Optimiser) -> tuple[Distillation, Array]:
-    """One step of f̂ on these inputs, then their statistics; b of each before it, (n,)."""
+    """Train f̂ by one step on these inputs, and add the inputs to the statistics.
+
+    Returns:
+        The new state, and b of each input before the step, (n,).
+    """
 
     def loss(predictor: Net) -> tuple[Array, Array]:
         each = errors(state, inputs, predictor)

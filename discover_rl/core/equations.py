@@ -15,7 +15,7 @@ from discover_rl.core.types import Array, Optimiser
 
 
 def td_target(reward: Array, terminated: Array, next_value: Array, gamma: Any) -> Array:
-    """y = r + γ (1 − d) V(s′), where d is termination alone: after a truncation V(s′) counts.
+    """y = r + γ (1 − d) V(s′), where d is termination only: after a truncation V(s′) counts.
 
     All are (n,). The result is (n,).
     """
@@ -74,7 +74,8 @@ def advantages(
     end of an episode for whatever reason; `next_value` is of the true next observation, so that a
     truncation is bootstrapped from where it was cut. λ = 1 gives n-step returns minus V.
 
-    All arrays are (steps, environments), and so is the result.
+    All arrays are (steps, environments), and so is the result; `gamma` and `gae_lambda`, γ and λ,
+    are numbers.
     """
     delta = td_target(reward, terminated, next_value, gamma) - value
     carry = gamma * gae_lambda * (1.0 - ended)
@@ -87,16 +88,17 @@ def advantages(
 
 
 def least(q: Array) -> Array:
-    """The least value of an ensemble, (members, n) → (n,), by the member that has it.
+    """Return the least value of an ensemble, (members, n) → (n,).
 
-    Its gradient is that member's. The gradient of min is 0/0 where a compiler computes the values
-    once more on the way back and rounds otherwise, so that none of them equals the minimum.
+    The gradient flows to the member that has it. The gradient of `min` can be 0/0: a compiler may
+    compute the values again on the backward pass and round them differently, and then none of them
+    equals the minimum.
     """
     return _of_member(q, q.argmin(axis=0))
 
 
 def largest(q: Array) -> Array:
-    """The largest value of an ensemble, (members, n) → (n,), as `least` is the least one."""
+    """Return the largest value of an ensemble, (members, n) → (n,), in the same way as `least`."""
     return _of_member(q, q.argmax(axis=0))
 
 
@@ -105,22 +107,33 @@ def _of_member(q: Array, member: Array) -> Array:
 
 
 def correlation(x: Array, y: Array) -> Array:
-    """Of two (n,), between −1 and 1; 0 where one of them is constant."""
+    """Return the correlation of two (n,), between −1 and 1; 0 if one of them is constant."""
     x, y = x - x.mean(), y - y.mean()
     return (x * y).mean() / jnp.maximum(jnp.sqrt((x**2).mean() * (y**2).mean()), 1e-12)
 
 
 def descend(optimiser: Optimiser, gradients: Any, state: Any, params: Any) -> tuple[Any, Any]:
-    """One step of an optimiser: the new parameters and the optimiser's new state."""
+    """Make one step of an optimiser.
+
+    Args:
+        optimiser: of Optax.
+        gradients: of the loss, with the structure of `params`.
+        state: of the optimiser.
+        params: what is optimised, a pytree.
+
+    Returns:
+        The new parameters, and the optimiser's new state.
+    """
     updates, state = optimiser.update(gradients, state, params)
     return optax.apply_updates(params, updates), state
 
 
 def decayed(hyper: Any, progress: Any) -> Any:
-    """The hyper-parameters with the learning rates they have at this point of the run.
+    """Return the hyper-parameters with the learning rates of this point of the run.
 
-    `lr_decay` is the share of every field ending in `_lr` that is gone when `progress`, the share
-    of the run that lies behind, has come to `lr_decay_share`; from there on they stay.
+    Learning rates are the fields whose names end in `_lr`. Each falls linearly with `progress`, the
+    share of the run that is done, until `lr_decay_share` of the run is done. By then it has lost
+    the share `lr_decay`; after that it stays.
     """
     if hyper.lr_decay_share < 1.0:  # static, so that the usual program does not compute it
         progress = jnp.minimum(progress / hyper.lr_decay_share, 1.0)

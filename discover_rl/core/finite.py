@@ -1,4 +1,4 @@
-"""What must stay finite while training, and the name of the first quantity that does not."""
+"""Check that training stays finite, and name the first quantity that does not."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from discover_rl.core.types import Array, Losses, Transition
 
 QUANTITIES = ("observation", "reward", *(f"{name}_loss" for name in Losses._fields), "action")
-"""What is checked, in the order in which it would go bad. On a device each is its index here, and
-−1 means that all is finite."""
+"""The quantities that are checked, in the order in which they would go bad.
+
+Programs on the device return an index into this tuple; −1 means that everything is finite."""
 
 
 class Divergence(NamedTuple):
-    """A lane that cannot go on: after `step` steps this quantity is not finite."""
+    """Why a lane cannot continue: after `step` steps this quantity is not finite."""
 
     lane: int
     quantity: str
@@ -43,7 +44,7 @@ def divergences(transitions: Transition, lanes: int, step: int) -> list[Divergen
 
 
 def first_bad(quantities: Mapping[str, Any], otherwise: Any = -1) -> Array:
-    """The index in `QUANTITIES` of the first of these that is not finite, else `otherwise`."""
+    """Return the index in `QUANTITIES` of the first value that is not finite, else `otherwise`."""
     bad = jnp.asarray(otherwise, jnp.int32)
     for name, value in reversed(list(quantities.items())):
         bad = jnp.where(jnp.isfinite(jnp.asarray(value)).all(), bad, QUANTITIES.index(name))
@@ -51,5 +52,5 @@ def first_bad(quantities: Mapping[str, Any], otherwise: Any = -1) -> Array:
 
 
 def bad_loss(losses: Losses) -> Array:
-    """The index in `QUANTITIES` of the first loss that is not finite, else −1."""
+    """Return the index in `QUANTITIES` of the first loss that is not finite, else −1."""
     return first_bad({f"{name}_loss": value for name, value in losses._asdict().items()})

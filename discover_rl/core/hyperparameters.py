@@ -39,11 +39,13 @@ def setting(
     choices: tuple[str, ...] = (),
     omit_default: bool = False,
     static: bool = False,
+    only: str = "",
+    unless: str = "",
 ) -> Any:
     """Declare a field with its default, a sentence for the help text, and its range.
 
-    Every number has a smallest and a largest value: beyond them nothing is computed that makes
-    sense, or nothing that ends.
+    Every number has a smallest and a largest value: beyond them a run makes no sense or never
+    ends.
 
     Args:
         default: the value unless a preset or the user says otherwise.
@@ -52,13 +54,15 @@ def setting(
         high: the largest value allowed.
         above: the value must be larger than this.
         choices: the words allowed, for a field of type str.
-        omit_default: leave it out of records where it has its default. For settings that came
-            later: runs without them are recorded as they always were.
+        omit_default: leave the setting out of a record where it has its default. This is for
+            settings that were added later: runs that do not use them keep the record they had.
         static: a float in which the lanes of one cohort may not differ, because it is a constant
             of the compiled program or used only before the first step.
+        only: of a strategy: the field of `Blueprint` without which the setting does nothing.
+        unless: of a strategy: the field of `Blueprint` with which the setting does nothing.
     """
     meta = {"help": sentence, "low": low, "high": high, "above": above, "choices": choices}
-    meta |= {"omit_default": omit_default, "static": static}
+    meta |= {"omit_default": omit_default, "static": static, "only": only, "unless": unless}
     return dataclasses.field(default=default, metadata=meta)
 
 
@@ -112,7 +116,10 @@ def hyper(cls):
 
 
 def with_hyper_of(fresh: Any, old: Any) -> Any:
-    """The pytree `old` with the hyper-parameters of `fresh`, wherever in it they are."""
+    """Return the pytree `old` with every hyper-parameter object in it replaced by that of `fresh`.
+
+    Both pytrees have the same structure.
+    """
     import jax
 
     def is_hyper(node: Any) -> bool:
@@ -123,6 +130,7 @@ def with_hyper_of(fresh: Any, old: Any) -> Any:
     )
 
 
+@functools.cache
 def lane_fields(cls: type) -> list[str]:
     """The names of the fields in which the lanes of one cohort may differ."""
     kinds, fields = typing.get_type_hints(cls), dataclasses.fields(cls)
@@ -138,14 +146,19 @@ def _register_amplitude() -> None:
     jax.tree_util.register_dataclass(Amplitude, data_fields=fields, meta_fields=[])
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def nearest(word: str, words: Iterable[str], cutoff: float = 0.5) -> str:
     """' Did you mean x?' with the word most like `word`, or '' where none is like it.
+
+    Args:
+        word: what was given.
+        words: what there is.
+        cutoff: how much alike they must be, from 0 to 1.
 
     >>> nearest("gama", ["gamma", "tau"])
     ' Did you mean gamma?'
     """
     lowered = {candidate.lower(): candidate for candidate in words}
-    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
     return f" Did you mean {lowered[close[0]]}?" if close else ""
 
 
@@ -217,7 +230,7 @@ def check(name: str, value: Any, kind: Any, meta: Mapping[str, Any]) -> Any:
 
 
 def _fading(name: str, wanted: Amplitude) -> str:
-    """What to say where a learning rate is given as a schedule.
+    """Return the error message for a learning rate that is given as a schedule.
 
     >>> _fading("actor_lr", Amplitude(0.001, 0.0001, 0.5))
     'actor_lr must be a number: for linear:0.001:0.0001:0.5 set actor_lr=0.001, lr_decay=0.9 and \
@@ -233,20 +246,24 @@ lr_decay_share=0.5, by which all learning rates fade.'
 
 
 def limits(meta: Mapping[str, Any]) -> str:
-    """A setting's range in few words; '' if it is no number.
+    """Describe a setting's range in a few words; '' if the setting is not a number.
 
     >>> limits({"low": 1, "high": 10**6, "above": None}), limits({"above": 0, "high": 1.5})
     ('1 to 1,000,000', 'above 0, to 1.5')
+    >>> limits({"low": 0, "high": None, "above": None}), limits({"above": 0, "high": None})
+    ('0 or more', 'above 0')
     """
-    if meta["high"] is None:
-        return ""
-    above = meta["above"]
-    start = f"{meta['low']:,}" if above is None else f"above {above:,},"
-    return f"{start} to {meta['high']:,}"
+    low, high, above = meta.get("low"), meta["high"], meta["above"]
+    if high is not None:
+        start = f"{low:,}" if above is None else f"above {above:,},"
+        return f"{start} to {high:,}"
+    if above is not None:
+        return f"above {above:,}"
+    return "" if low is None else f"{low:,} or more"
 
 
 def _within(number: Any, meta: Mapping[str, Any]) -> bool:
-    """Whether a value is in a setting's range; whatever is no number is."""
+    """Whether a value is in a setting's range; values that are no numbers always are."""
     low, high, above = meta["low"], meta["high"], meta["above"]
     return isinstance(number, bool | str) or (
         (low is None or number >= low)
@@ -256,7 +273,7 @@ def _within(number: Any, meta: Mapping[str, Any]) -> bool:
 
 
 def _brief(text: str) -> str:
-    """A text for a message: of a long one, its beginning."""
+    """Shorten a text for a message: only the beginning of a long one is kept."""
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
@@ -278,7 +295,7 @@ def _range(meta: Mapping[str, Any]) -> str:
 
 
 def _cast(value: Any, kind: Any) -> Any:
-    """The value as a `kind`, or None if it is not one. A command line gives words."""
+    """Convert a value to a `kind`; None if that is impossible. A command line gives strings."""
     if kind is bool:
         words = {"true": True, "false": False, "on": True, "off": False, "1": True, "0": False}
         return value if isinstance(value, bool) else words.get(str(value).lower())
@@ -297,9 +314,9 @@ def _cast(value: Any, kind: Any) -> Any:
     if kind is Amplitude:
         return _amplitude(value)
     if kind not in (int, float):
-        return value  # whoever declares another type checks it
+        return value  # a field of another type is not checked here
     if isinstance(value, bool) or (isinstance(value, str) and not value.isascii()):
-        return None  # the digits of other scripts are numbers to Python, too
+        return None  # Python would also accept the digits of other scripts
     if kind is int and isinstance(value, int):
         return value  # which may be larger than any float
     try:

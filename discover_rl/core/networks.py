@@ -23,10 +23,21 @@ def namespace(x: Array) -> Any:
     return np if isinstance(x, np.ndarray) else x.__array_namespace__()
 
 
+def _half(x: Array) -> Any:
+    """The module `half_precision` if it applies to a program that is being traced, else None."""
+    if isinstance(x, np.ndarray):
+        return None
+    from discover_rl.core import half_precision  # here, because saved policies do without JAX
+
+    return half_precision if half_precision.is_half() else None
+
+
 def relu(x: Array) -> Array:
     """max(x, 0), elementwise."""
-    # where, not maximum: JAX's maximum passes half the gradient at a tie. And what is not below 0
-    # is passed on, so that NaN comes out as NaN, where it is noticed, not as 0.
+    if half := _half(x):
+        return half.relu(x)
+    # where, not maximum: JAX's maximum passes half the gradient at a tie. NaN ≤ 0 is false, so NaN
+    # stays NaN and is noticed.
     return namespace(x).where(x <= 0, 0, x)
 
 
@@ -84,7 +95,7 @@ def init(
     from jax import random  # here, because a saved policy reads this file without JAX
 
     wide = [inputs, *hidden]
-    wide[joint(len(hidden))] += late
+    wide[late_layer(len(hidden))] += late
     sizes = list(zip(wide, (*hidden, outputs), strict=True))
     counts = [(fan_in + 1) * fan_out for fan_in, fan_out in sizes]
     # One draw for the whole network: each call of a generator costs half a second of compiling.
@@ -153,10 +164,13 @@ def moved(net: Net, by: Net) -> Net:
 
 
 def features(net: Net, x: Array, activation: str = "relu", late: Array | None = None) -> Array:
-    """Apply all layers but the head: (…, n, inputs) → (…, n, inputs of the head)."""
+    """Apply all layers but the head: (…, n, inputs) → (…, n, inputs of the head).
+
+    The arguments are those of `apply`.
+    """
     if "input" in net:
         x = standardise(x, net["input"]["mean"], net["input"]["deviation"])
-    at = -1 if late is None else joint(sum(name.startswith("layer") for name in net))
+    at = -1 if late is None else late_layer(sum(name.startswith("layer") for name in net))
     activate, i = ACTIVATIONS[next(filter(net.__contains__, ACTIVATIONS), activation)], 0
     while layer := net.get(f"layer{i}"):
         if i == at:
@@ -183,7 +197,12 @@ def apply(net: Net, x: Array, activation: str = "relu", late: Array | None = Non
     Returns:
         (…, n, outputs).
     """
-    return _linear(net["head"], features(net, x, activation, late))
+    return output(net, features(net, x, activation, late))
+
+
+def output(net: Net, z: Array) -> Array:
+    """Apply the head alone, to what `features` gives: (…, n, width) → (…, n, outputs)."""
+    return _linear(net["head"], z, head=True)
 
 
 def standardise(x: Array, mean: Array, deviation: Array, limit: float = 10.0) -> Array:
@@ -192,13 +211,15 @@ def standardise(x: Array, mean: Array, deviation: Array, limit: float = 10.0) ->
     return xp.minimum(xp.maximum(scaled, -limit), limit)  # NumPy's clip takes three times as long
 
 
-def joint(depth: int) -> int:
-    """The hidden layer that late inputs join at. At the head they would enter linearly."""
+def late_layer(depth: int) -> int:
+    """Return the hidden layer that late inputs join. At the head they would enter linearly."""
     return min(1, depth - 1)
 
 
-def _linear(layer: Any, x: Array) -> Array:
-    return x @ layer["weight"] + layer["bias"][..., None, :]
+def _linear(layer: Any, x: Array, head: bool = False) -> Array:
+    half, weight = _half(x), layer["weight"]
+    product = half.product(x, weight, head) if half else x @ weight
+    return product + layer["bias"][..., None, :]
 
 
 def _normalise(x: Array, epsilon: float = 1e-5) -> Array:
@@ -231,10 +252,10 @@ def q_value(critic: Net, obs: Array, action: Array, activation: str = "relu") ->
 
 
 def critic_value(head: CriticHead, net: Net, obs: Array, action: Array | None = None) -> Array:
-    """The value that a critic's network gives, or those of an ensemble of networks.
+    """Return the value that a critic's network gives, or those of an ensemble of networks.
 
-    A network that standardises its observations has "input", as a policy's has; actions are taken
-    as they are.
+    A network that standardises its observations has an entry "input", like a policy's network.
+    Actions are never standardised.
 
     Args:
         head: what the network takes.

@@ -1,8 +1,8 @@
 """Running means and standard deviations of observations and rewards.
 
-There are two, for two places. `RunningStats` lives on the host, in float64: on-policy algorithms
-standardise there, before anything is sent to a device. `Moments` lives on the device, in float32,
-as part of an algorithm's state (off-policy, `meta`).
+There are two types, for two places. `RunningStats` lives on the host, in float64: on-policy
+algorithms standardise there, before anything is sent to a device. `Moments` lives on the device, in
+float32, as part of an algorithm's or a strategy's state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EPSILON = 1e-8
 
 
 class RunningStats(NamedTuple):
-    """Mean and spread of all numbers so far; float64, so that a million of them lose no digits."""
+    """Mean and spread of all numbers so far, in float64: a million of them lose no digits."""
 
     samples: Any  # (), or as large as the mean
     mean: Any  # (…)
@@ -27,15 +27,15 @@ class RunningStats(NamedTuple):
 
     @property
     def variance(self) -> Any:
-        """(…)"""
+        """The variance of the numbers so far, of the mean's shape."""
         return self.squares / self.samples
 
 
 class Moments(NamedTuple):
     """Mean and variance of all observations so far, in float32.
 
-    After a million observations a new one moves the mean by less than its last digit, so what
-    rounding takes from each sum is kept and added the next time (Kahan).
+    After a million observations a new one moves the mean by less than its last digit. So the
+    rounding error of each sum is kept and added the next time (Kahan summation).
     """
 
     samples: Array  # ()
@@ -66,7 +66,7 @@ def update(stats: RunningStats, x: Any) -> RunningStats:
 
 
 def as_numbers(stats: RunningStats) -> RunningStats:
-    """Python numbers in place of arrays without axes, which are slow."""
+    """Replace arrays without axes by Python numbers, which are faster."""
     return RunningStats(*(part if part.ndim else part.item() for part in stats))
 
 
@@ -110,7 +110,7 @@ def scale_rewards(
 
 
 def no_moments(size: int | tuple[()]) -> Moments:
-    """Moments of observations of this size, before the first of them; (): of single numbers."""
+    """Return the moments before the first observation of this size; size () is for numbers."""
     import jax.numpy as jnp  # here, because what lives on the host needs no JAX
 
     zeros = jnp.zeros(size)
@@ -145,7 +145,7 @@ def observe_batch(moments: Moments, x: Array) -> Moments:
 
 
 def _add(total: Array, change: Array, lost: Array) -> tuple[Array, Array]:
-    """The sum, and what rounding has taken from it."""
+    """Return the sum and its rounding error, to be added the next time."""
     wanted = change - lost
     new = total + wanted
     return new, (new - total) - wanted

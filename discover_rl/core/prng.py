@@ -11,7 +11,7 @@ from discover_rl.core.types import Array
 
 
 class Stream(enum.IntEnum):
-    """What random numbers are for. Drawing more in one stream never changes another."""
+    """The purposes of random numbers. Drawing more in one stream never changes another."""
 
     INIT = 0
     BEGIN = 1

@@ -1,4 +1,4 @@
-"""Pytrees with lanes in front: put together from one per lane, and taken apart."""
+"""Pytrees of arrays: stack lanes in front, take one lane out, bring them to the host."""
 
 from __future__ import annotations
 
@@ -23,8 +23,19 @@ def stack(trees: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
+def on_host(tree: Any) -> Any:
+    """Return a pytree's arrays as NumPy arrays, which are not to be written: on a CPU no copies.
+
+    `jax.device_get` does the same, and takes some ten microseconds longer for each array.
+
+    >>> on_host({"gamma": jax.numpy.ones(2)})
+    {'gamma': array([1., 1.], dtype=float32)}
+    """
+    return jax.tree.map(np.asarray, tree)
+
+
 def lane_of(tree: Any, lane: int) -> Any:
-    """One lane of a pytree, as views."""
+    """Return one lane of a pytree, as views of its arrays."""
     return jax.tree.map(lambda leaf: leaf[lane, ...], tree)
 
 

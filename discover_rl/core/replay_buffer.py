@@ -33,13 +33,24 @@ class Replay(NamedTuple):
     oldest: jax.Array  # () the oldest transition that is still whole
 
 
+def capacity_of(size: int, transitions: int, rings: int = 1) -> int:
+    """How many transitions each of `rings` rings holds.
+
+    Together they hold at most `size`, and no more than the `transitions` that a run makes.
+
+    >>> capacity_of(1_000_000, 8_000), capacity_of(1_000, 8_000, rings=3)
+    (8000, 333)
+    """
+    return min(size // rings, -(-transitions // rings))
+
+
 def row_count(capacity: int) -> int:
     """Rows for that many transitions and their final observations, with two to write ahead."""
     return capacity + capacity // 32 + 4
 
 
 def init(capacity: int, observation_size: int, action_size: int) -> Replay:
-    """An empty buffer."""
+    """Make an empty buffer for `capacity` transitions; the sizes are those of flat arrays."""
     zero = jnp.zeros((), jnp.int32)
     return Replay(
         rows=jnp.zeros((row_count(capacity), observation_size), jnp.float32),
@@ -55,7 +66,7 @@ def init(capacity: int, observation_size: int, action_size: int) -> Replay:
 
 
 def nbytes(capacity: int, observation_size: int, action_size: int) -> int:
-    """Bytes that one lane's buffer takes."""
+    """Return the bytes of the buffer that `init` makes of the same arguments; nothing is made."""
     shapes = jax.eval_shape(lambda: init(capacity, observation_size, action_size))
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
@@ -105,7 +116,17 @@ def insert(
 
 
 def sample(replay: Replay, key: jax.Array, size: int, recent: int = 0) -> Batch:
-    """Sample `size` transitions with replacement, from the `recent` newest or, if 0, from all."""
+    """Sample transitions with replacement.
+
+    Args:
+        replay: the buffer of one lane.
+        key: of the random numbers.
+        size: how many.
+        recent: sample from this many newest ones; 0: from all.
+
+    Returns:
+        (size, …) each.
+    """
     oldest = jnp.maximum(replay.oldest, replay.inserted - recent) if recent else replay.oldest
     return take(replay, jax.random.randint(key, (size,), oldest, replay.inserted))
 

@@ -12,15 +12,15 @@ from typing import Any
 from discover_rl.core.networks import namespace
 
 TINY = 1e-12
-"""The least share that is divided by."""
+"""The smallest number that `progress` is divided by: a smaller share is replaced by it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Amplitude:
-    """A number that is `start` when a run begins and `end` once a share of it lies behind.
+    """A number that goes linearly from `start` to `end` over the first `share` of a run.
 
-    It is a pytree of three floats, so that lanes may differ in all of them. A constant equals the
-    number that it is.
+    It is a pytree of three floats, so lanes may differ in each of them. A constant amplitude
+    compares equal to its number.
 
     >>> Amplitude(0.6, 0.1, 0.5).at(0.25), Amplitude.constant(0.3).at(0.9)
     (0.35, 0.3)
@@ -31,17 +31,17 @@ class Amplitude:
     start: Any
     end: Any
     share: Any = 1.0
-    """Of the run, after which it is at its end."""
+    """The share of the run after which the number is `end`."""
 
     @classmethod
     def constant(cls, value: float) -> Amplitude:
-        """The same number all the time."""
+        """Return the amplitude that is the same number all the time."""
         return cls(value, value)
 
     def at(self, progress: Any) -> Any:
-        """The number at a point of the run; `progress` is the share of it that lies behind."""
+        """Return the number at `progress`, the share of the run that is done."""
         share = self.share
-        if not isinstance(share, float):  # the numbers of a lane that has failed are 0
+        if not isinstance(share, float):  # a lane that has failed is all zeros
             share = namespace(share).maximum(share, TINY)
         passed = progress / share
         if isinstance(passed, float):
@@ -52,11 +52,11 @@ class Amplitude:
 
     @property
     def _key(self) -> tuple[Any, Any, Any]:
-        """What distinguishes it from others: the share of a constant makes no difference."""
+        """Return what equality compares: of a constant, the share makes no difference."""
         return self.start, self.end, 1.0 if self.start == self.end else self.share
 
     def to_json(self) -> float | str:
-        """A constant as its number, anything else as the word that makes it."""
+        """Return the number of a constant, or the string that is parsed to this amplitude."""
         return self.start if self.start == self.end else str(self)
 
     def __str__(self) -> str:

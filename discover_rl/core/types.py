@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     import optax
 
     Array = np.ndarray | jax.Array
+    """An array of NumPy's or of JAX's."""
     Key = jax.Array
+    """A key of JAX's random numbers."""
     Optimiser = optax.GradientTransformation
+    """An optimiser of Optax's."""
 else:
     Array = Key = Optimiser = Any
 
@@ -35,7 +38,7 @@ Role = Literal["target", "actor"]
 
 
 LARGEST_SEED = 2**32 - 1001
-"""Seeds of runs go up to this: evaluations have seeds above their run's."""
+"""The largest seed of a run. Evaluations use seeds above their run's, so some are left free."""
 
 
 class UserError(Exception):
@@ -68,7 +71,7 @@ class Spec:
     high: tuple[float, ...]
     """Upper bounds of the action box, flat, one per dimension."""
     time_limit: int | None = field(default=None, compare=False)
-    """Steps of an episode at most; None if there is no such limit."""
+    """The largest number of steps of an episode; None if there is no limit."""
 
     @property
     def observation_size(self) -> int:
@@ -112,7 +115,7 @@ class Spec:
 
     @property
     def fits_single_precision(self) -> bool:
-        """Whether there are actions between the bounds in single precision."""
+        """Whether the bounds are finite and distinct in single precision."""
         with np.errstate(over="ignore"):
             low, high, *middle = self._bounds
         return bool(np.isfinite([low, high, *middle]).all() and (low < high).all())
@@ -120,8 +123,8 @@ class Spec:
     @cached_property
     def _bounds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
-        # A bound in double precision may lie between two numbers of single precision: the one
-        # inside the box is taken.
+        # A double-precision bound may lie between two single-precision numbers: take the one
+        # inside the box.
         low = np.where(low < np.asarray(self.low), np.nextafter(low, np.float32(np.inf)), low)
         high = np.where(high > np.asarray(self.high), np.nextafter(high, np.float32(-np.inf)), high)
         return low, high, (high + low) / 2, (high - low) / 2
@@ -159,8 +162,8 @@ class Rollout(NamedTuple):
     terminated: Array  # (T, n)
     ended: Array  # (T, n) terminated or truncated
     next_obs: Array  # (T, n, observation) the true ones, also where an episode ended
-    # The strategy's memory at each step, if learning has to recall it, else (): (T, n, …). A
-    # rollout to be learned from has the distinct memories (k, …) and an index of them (T, n).
+    # The strategy's memory at each step, (T, n, …), if learning has to recall it; else (). When a
+    # rollout is learned from, this is the distinct memories (k, …) and an index of them (T, n).
     memory: Any = ()
 
 
@@ -205,7 +208,7 @@ class StrategyEvent(NamedTuple):
 
 
 class Nudge(NamedTuple):
-    """What a strategy does to a policy at one moment.
+    """The change that a strategy makes to a policy at one moment.
 
     The default of every field but `net` changes nothing. A policy without noise of its own (DDPG,
     TD3) ignores `noise`, `std` and `spread`.
@@ -219,6 +222,8 @@ class Nudge(NamedTuple):
     std: Array | None = None  # (n, action) in place of the policy's own standard deviation
     spread: Array | float = 0.0  # (n, action) added to that standard deviation in quadrature
     critic: Net | None = None  # on-policy, in place of the algorithm's own value network
+    features: Array | None = None  # (n, width) off-policy, inputs of the last layer of `net`, where
+    # a strategy has them: what starts from these shares one pass of the other layers, and one back
 
 
 class PolicyHead(NamedTuple):
@@ -229,7 +234,7 @@ class PolicyHead(NamedTuple):
 
 
 class CriticHead(NamedTuple):
-    """What a critic's network takes, and where."""
+    """Which inputs a critic's network takes, and where."""
 
     activation: str = "relu"  # of the hidden layers
-    action: str = "input"  # it joins the observation; "second layer": later; "": V(s), no action
+    action: str = "input"  # where the action enters: "input", "second layer", or "" for V(s)

@@ -15,17 +15,18 @@ import numpy as np
 from discover_rl.core.types import Spec, UserError
 from discover_rl.envs.catalogue import PoolTask, pool_task
 from discover_rl.envs.settings import PLAIN, Making
-from discover_rl.envs.tasks import size_of, spec_of
+from discover_rl.envs.space_rules import size_of
+from discover_rl.envs.tasks import spec_of
 
 ACTION_KEYS = ["env_id", "players.env_id", "action"]
-"""What EnvPool takes at every step."""
+"""The inputs of EnvPool at every step."""
 STATE_KEYS = ("info:env_id", "reward", "done", "trunc")
-"""What is used of its answers beside observations; "done" is true of episodes at their time limit,
-too."""
+"""The fields of its answers that are used beside observations. "done" is also true at the time
+limit."""
 
 
 class PoolAnswer(NamedTuple):
-    """What n environments answered to an action."""
+    """The answers of n environments to an action."""
 
     envs: np.ndarray  # (n,) their numbers
     obs: np.ndarray  # (n, observation) in EnvPool's precision
@@ -43,7 +44,7 @@ class Pool:
         Args:
             task: the task's id.
             seeds: of the environments, one for each.
-            threads: that step them, at most.
+            threads: the largest number of threads that step them.
             making: how the environments are made.
         """
         try:
@@ -52,7 +53,7 @@ class Pool:
             raise UserError(f"envpool cannot be imported: {error}.") from error
         found = pool_task(task)
         assert found is not None
-        self.goal, self.repeat = found.goal, making.action_repeat
+        self.reward, self.repeat = found.reward, making.action_repeat
         with warnings.catch_warnings():  # it declares bounds in more precision than its arrays have
             warnings.simplefilter("ignore")
             self.raw: Any = envpool.make(
@@ -70,7 +71,8 @@ class Pool:
         """In an answer: of `STATE_KEYS`, in their order, then of the observation's parts."""
 
     def reset(self, envs: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Start episodes, by default everywhere: the environments (n,), where they stand."""
+        """Start episodes in some environments, by default all; return them (n,) and their
+        first observations."""
         raw, info = self.raw.reset(envs)
         whole = not isinstance(raw, dict)
         parts = [raw] if whole else [raw[key] for key in sorted(set(raw) - self._absent)]
@@ -78,15 +80,16 @@ class Pool:
 
     def send(self, envs: np.ndarray, actions: np.ndarray) -> None:
         """Act in environments, (n,): actions (n, *action) in the task's units."""
-        # Not by EnvPool's `send`, which converts and checks what is right already: that takes
-        # longer than a step of Swimmer, and a GPU waits.
-        # It keeps what it is sent for a while, so that has to be a new array each time.
+        # Not by EnvPool's `send`: it converts and checks arrays that are right already, which takes
+        # longer than a step of Swimmer while a GPU waits.
+        # EnvPool keeps the arrays for a while, so they have to be new each time.
         boxed = np.array(actions, self.action_kind, order="C")
         self._sent = envs, boxed
         self.raw._send([envs, envs, boxed])
 
     def receive(self) -> PoolAnswer:
-        """Wait for the answers, in the order of what was sent; actions are repeated here."""
+        """Repeat the actions that were sent, as `making` says, and return the answers in their
+        order."""
         answer = self._receive()
         return answer if self.repeat == 1 else self.repeated(*self._sent, answer, 1)
 
@@ -98,8 +101,8 @@ class Pool:
         Args:
             envs: the environments, (n,).
             boxed: (n, *action) the actions, in the task's units.
-            answer: what came of the first of them.
-            done: how many times the actions were sent already.
+            answer: to the first time that they were sent.
+            done: how many times they were sent already.
         """
         obs, ended, limit = (part.copy() for part in (answer.obs, answer.ended, answer.limit))
         total = answer.reward.astype(float)
@@ -123,8 +126,8 @@ class Pool:
         state = self.raw._recv()
         envs, reward, ended, limit, *parts = (state[i] for i in self.positions)
         obs = _together(parts)
-        if self.goal:
-            reward = self.goal.reward(obs).astype(np.float32)
+        if self.reward:
+            reward = self.reward(obs).astype(np.float32)
         return PoolAnswer(envs, obs, reward, ended, limit)
 
 
@@ -146,7 +149,7 @@ def _positions(pool: Any, task: PoolTask) -> list[int]:
     parts = sorted(key for key in answered if key == "obs" or key.startswith("obs:"))
     parts = [key for key in parts if key.removeprefix("obs:") not in task.absent]
     if asked != ACTION_KEYS or not set(STATE_KEYS) <= set(answered) or not parts:
-        raise UserError("This version of envpool takes and returns other arrays than 1.2 does.")
+        raise UserError("This version of envpool is not supported: its arrays differ from 1.2.")
     return [answered.index(part) for part in (*STATE_KEYS, *parts)]
 
 

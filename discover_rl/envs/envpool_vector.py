@@ -1,7 +1,7 @@
 """Environments stepped together by EnvPool's threads.
 
-An environment's episodes start from one generator, seeded by the run, that is used at resets alone.
-So the start of the n-th episode can be had again by resetting n times. That holds for all tasks of
+The starts of an environment's episodes come from one generator, seeded by the run and used only at
+resets. So resetting n times reproduces the start of the n-th episode. That holds for all tasks of
 `catalogue`.
 """
 
@@ -22,7 +22,8 @@ from discover_rl.envs.vector import EndedEpisodes, Episode, StepLog, VectorEnv
 from discover_rl.system.hardware import cores, environment_threads
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number without pattern, so that a digest depends on the order of what it is of."""
+"""An odd number without pattern. Multiplying by it makes a digest depend on the order of its
+parts."""
 
 
 class EnvPoolVector(VectorEnv):
@@ -46,7 +47,7 @@ class EnvPoolVector(VectorEnv):
         self._return = np.zeros(number)  # of the running episodes
         # The actions of every step, since before the oldest of the running episodes.
         self._log: list[np.ndarray] = []
-        # Episodes that a fused loop began and `record_steps` has not seen yet: which, and where.
+        # Episodes that a fused loop began since the last `record_steps`: which, and where.
         self._renewed: deque[tuple[np.ndarray, np.ndarray]] = deque()
 
     def begin(self, env: int) -> None:
@@ -80,7 +81,7 @@ class EnvPoolVector(VectorEnv):
 
     @cached_property
     def xla(self) -> EnvPoolXla | None:
-        """How a compiled program steps the environments; None where it cannot."""
+        """Send and receive for compiled programs; None where these cannot step the environments."""
         return EnvPoolXla(self.pool) if possible(self.pool) else None
 
     def owed(self) -> tuple[np.ndarray, np.ndarray]:
@@ -96,13 +97,13 @@ class EnvPoolVector(VectorEnv):
         Args:
             done: () how many times the actions were sent already.
             actions: (environments, action) in −1 … 1.
-            obs: (environments, observation, 2) as the bits of doubles, and so on.
-            reward: (environments, 2) their sum up to now.
-            ended: (environments,) whose episodes ended.
-            limit: (environments,) whose did at their time limit.
+            obs: (environments, observation, 2) observations, as the bits of doubles.
+            reward: (environments, 2) the sums of rewards so far, as the bits of doubles.
+            ended: (environments,) whether the episode has ended.
+            limit: (environments,) whether it ended at its time limit.
 
         Returns:
-            The last four, as they are at the end.
+            `obs`, `reward`, `ended` and `limit` after the last repetition.
         """
         known = doubles(np.array(obs)), doubles(np.array(reward)), np.array(ended), np.array(limit)
         finite = np.where(np.isfinite(actions), actions, 0.0).astype(np.float32)
@@ -127,7 +128,7 @@ class EnvPoolVector(VectorEnv):
         return obs
 
     def record_steps(self, log: StepLog, obs: np.ndarray, alive: np.ndarray) -> None:
-        """Note what a fused loop did here, after which the environments stand at `obs`."""
+        """Note the steps of a fused loop, after which the environments observe `obs`."""
         self._update_digests()
         envs = np.flatnonzero(alive)
         mixed = self._mixed(log.obs, log.reward)
@@ -211,7 +212,7 @@ class EnvPoolVector(VectorEnv):
         return raw.astype(np.float32), reward, ended & ~limit, limit
 
     def _paid(self, envs: np.ndarray, reward: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """The rewards that are paid now: they are summed until a period of their delay is over."""
+        """Return the rewards that are paid now; with a delay they are summed over its period."""
         if self.reward_delay == 1:
             return reward
         self._owed[envs] += reward
@@ -234,7 +235,7 @@ class EnvPoolVector(VectorEnv):
         return whole
 
     def _update_digests(self) -> None:
-        """Add what was received last to the digests, which can be done while environments move."""
+        """Add the last answers to the digests. This is done while the environments move."""
         if self._undigested is None:
             return
         (envs, raw, reward, answered), self._undigested = self._undigested, None
@@ -252,7 +253,7 @@ class EnvPoolVector(VectorEnv):
         return (whole.view(np.uint64) * self._weights).sum(axis=-1, dtype=np.uint64)
 
     def _forget(self) -> None:
-        """Now and then, drop actions from before the oldest of the running episodes."""
+        """From time to time, drop the actions from before the oldest running episode."""
         needed = int(self._made.max())
         if len(self._log) > 2 * needed + 1000:
             self._log = self._log[len(self._log) - needed :]
@@ -266,7 +267,7 @@ class EnvPoolEpisodes:
         self.task, self.seeds, self.making = task, [seed % 2**31 for seed in seeds], making
         self._pool = Pool(task, self.seeds[:1], 1, making)
         self.spec = self._pool.spec
-        self.crashes: dict[int, str] = {}  # none: an error here concerns all of them
+        self.crashes: dict[int, str] = {}  # always empty: an error of EnvPool ends all episodes
 
     def begin(self, which: np.ndarray) -> np.ndarray:
         """Start the episodes of these numbers, (n,); return (n, observation)."""

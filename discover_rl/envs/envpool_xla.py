@@ -1,9 +1,9 @@
 """EnvPool's environments, stepped from inside a compiled program.
 
 EnvPool offers its send and receive to XLA, on a CPU and on a GPU. XLA orders two operations only if
-one needs the result of the other. So every call takes and returns a *token* of a few bytes: what
-has to come after a call takes its token, and what has to come before it is tied to the token that
-the call takes (`after`).
+one needs the result of the other. So every call takes and returns a *token* of a few bytes. An
+operation that has to come after a call takes the call's token. An operation that has to come before
+a call is tied to the token that the call takes (`after`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _numbers = itertools.count()
 
 
 class Answer(NamedTuple):
-    """What n environments answered."""
+    """The answers of n environments."""
 
     obs: Array  # (n, observation)
     bits: Array  # (n, observation, 2) the same in double precision, as bits
@@ -50,7 +50,7 @@ class EnvPoolXla:
 
     def __init__(self, pool: Pool):
         """Register the pool's functions with XLA."""
-        self.spec, self.repeat, self._goal = pool.spec, pool.repeat, pool.goal
+        self.spec, self.repeat, self._reward = pool.spec, pool.repeat, pool.reward
         self._positions = pool.positions[1:]
         offered, number = dict(pool.raw._xla()), next(_numbers)
         handle, ((_, asked, _, kind), _), send = offered["send"]
@@ -74,15 +74,15 @@ class EnvPoolXla:
             return self._call(self._send, TOKEN)(token, *asked, handle=self._handle)
 
     def receive(self, token: Array) -> tuple[Array, Answer]:
-        """Wait until all have moved; the token and what they answered."""
+        """Wait until all have moved; return the token and their answer."""
         with jax.enable_x64(True):
             answer = self._call(self._receive, self._answered)(token, handle=self._handle)
             reward, ended, limit, *parts = (answer[1 + place] for place in self._positions)
             flat = [part.reshape(self.environments, -1) for part in parts]
             obs = flat[0] if len(flat) == 1 else jnp.concatenate(flat, axis=1)
             obs = obs.astype(jnp.float64)
-            if self._goal:
-                reward = self._goal.reward(obs).astype(jnp.float32)
+            if self._reward:
+                reward = self._reward(obs).astype(jnp.float32)
             bits = jax.lax.bitcast_convert_type(obs, jnp.uint32)
             return answer[0], Answer(obs.astype(jnp.float32), bits, reward, ended & ~limit, limit)
 
@@ -93,15 +93,15 @@ class EnvPoolXla:
 def repeated(
     xla: EnvPoolXla, token: Array, first: Answer, actions: Array, alive: Array, finish: Any
 ) -> tuple[Array, Answer]:
-    """Repeat actions that were sent once; the token, and the answer with the sum of rewards.
+    """Repeat actions that were sent once; return the token, and the answer with summed rewards.
 
-    EnvPool starts a new episode where it is asked to go on with one that has ended. So once one
-    has, the host repeats the rest, in the other environments alone.
+    EnvPool starts a new episode if it is asked to step one that has ended. So once an episode has
+    ended, the host takes over and repeats the actions only in the other environments.
 
     Args:
         xla: send and receive.
         token: of the last call.
-        first: what came of the actions.
+        first: the answer to the first time that the actions were sent.
         actions: (n, action) in −1 … 1.
         alive: (n,) whose episodes matter.
         finish: called on the host (`EnvPoolVector.finish_repeating`).
@@ -138,7 +138,7 @@ def repeated(
 
 
 def _sum(before: Answer, latest: Answer) -> Array:
-    """The bits of a sum and the reward that is added to it."""
+    """Return the sum of two answers' rewards, as the bits of doubles."""
     with jax.enable_x64(True):
         total = before.whole + latest.reward.astype(jnp.float64)
         return jax.lax.bitcast_convert_type(total, jnp.uint32)
@@ -147,8 +147,8 @@ def _sum(before: Answer, latest: Answer) -> Array:
 def possible(pool: Pool) -> bool:
     """Whether compiled programs of the default device can step this pool.
 
-    The pool must offer its functions there; and calling the host, where episodes end, takes a CPU
-    device.
+    The pool must offer its functions on that device. The program calls the host where episodes end,
+    for which JAX needs a CPU device, too.
     """
     offered = [capsules for _, _, capsules in dict(pool.raw._xla()).values()]
     offers = all(device if accelerated() else host for host, device in offered)
@@ -166,7 +166,7 @@ def first_token() -> Array:
 
 
 def after(value: Any, others: Any) -> Any:
-    """The value, but not before `others` have been computed."""
+    """Return the value, and make XLA compute `others` before it is used."""
     return jax.lax.optimization_barrier((value, others))[0]
 
 

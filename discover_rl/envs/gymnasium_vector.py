@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from discover_rl.core.types import Spec, Transition
-from discover_rl.envs.answers import flat, number, single
+from discover_rl.envs.answers import WrongAnswer, begun, flat, shape_of, single, stepped
 from discover_rl.envs.rewards import DelayedReward
 from discover_rl.envs.settings import PLAIN, Making
 from discover_rl.envs.tasks import make, raised, renewed, spec_of
@@ -29,7 +30,7 @@ class GymnasiumVector(VectorEnv):
         self.envs = [self._make() for _ in range(len(self.seeds) * self.count)]
         self.spec = spec_of(self.envs[0])
         envs, size = len(self.envs), self.spec.observation_size
-        self._size = size
+        self._shape = shape_of(self.envs[0].observation_space)
         # One box for the actions of all: converting them together takes no longer than one.
         low, high, shape = self.spec.low * envs, self.spec.high * envs, self.spec.action_shape
         self._boxes = Spec((), (envs, *shape), low, high)
@@ -46,8 +47,8 @@ class GymnasiumVector(VectorEnv):
         self._return[env] = 0.0
         try:
             self.envs[env] = renewed(self.envs[env], self._make)
-            raw, _ = self.envs[env].reset(seed=self.seed(env, int(self._episode[env])))
-            self.obs[env] = self._observe(env, raw, 0.0)
+            seed = self.seed(env, int(self._episode[env]))
+            self.obs[env] = self._observe(env, begun(self.envs[env].reset(seed=seed)), 0.0)
         except Exception as error:
             self.crashes[env] = raised(error)
             self.obs[env] = np.nan
@@ -65,8 +66,7 @@ class GymnasiumVector(VectorEnv):
             try:
                 if env in self.crashes:
                     raise RuntimeError  # it is not to be touched again
-                raw, paid, done, limit, _ = here.step(boxed[env])
-                reward_now = number(paid)
+                raw, reward_now, done, limit, _ = stepped(here.step(boxed[env, ...]))
                 self._actions[env].append(actions[env])
                 self.obs[env] = next_obs[env] = self._observe(env, raw, reward_now)
                 self._return[env] += reward_now
@@ -79,13 +79,13 @@ class GymnasiumVector(VectorEnv):
                     owed = here.settle()
                     reward_now += owed
                     self._return[env] += owed
-                terminated[env] = self.is_termination(bool(done), bool(limit))
+                terminated[env] = self.is_termination(done, limit)
                 ended[env] = True
                 this = EndedEpisodes(1, self._return[env], len(self._actions[env]))
                 self._ended[env] = self._ended[env].plus(this)
                 self.begin(env)
             reward[env] = reward_now if env not in self.crashes else np.nan
-        # A copy, because whoever gets it may still be reading when the next step writes.
+        # A copy: the receiver may still be reading it when the next step writes.
         return Transition(reward, terminated, ended, next_obs, obs=self.obs.copy())
 
     def episodes(self, lane: int) -> list[Episode]:
@@ -103,13 +103,17 @@ class GymnasiumVector(VectorEnv):
     def restore(self, env: int, episode: Episode) -> bool:
         self._episode[env], self._ended[env] = episode.number - 1, episode.before
         self.begin(env)
-        for action in episode.actions:
-            raw, paid, done, limit, _ = self.envs[env].step(self.spec.to_box(action))
-            self._actions[env].append(action)
-            self.obs[env] = self._observe(env, raw, number(paid))
-            self._return[env] += number(paid)
-            if done or limit:
-                break
+        try:
+            for action in episode.actions:
+                answer = self.envs[env].step(self.spec.to_box(action))
+                raw, reward, done, limit, _ = stepped(answer)
+                self._actions[env].append(action)
+                self.obs[env] = self._observe(env, raw, reward)
+                self._return[env] += reward
+                if done or limit:
+                    break
+        except Exception:  # it did not when the episode was played first
+            self._digest[env] = -1
         same = len(self._actions[env]) == len(episode.actions)
         if same and self._digest[env] == episode.digest:
             return True
@@ -121,12 +125,16 @@ class GymnasiumVector(VectorEnv):
             env.close()
 
     def _observe(self, env: int, raw: Any, reward: float) -> np.ndarray:
-        """Add an answer to the digest and return the observation, flat. It must be copied: some
+        """Add an answer to the digest and return the observation, flat, as a copy: some
         environments reuse their arrays."""
-        found = flat(raw, self._size)
+        found = flat(raw, self._shape)
         digest = zlib.crc32(found.data, self._digest[env])
         self._digest[env] = zlib.crc32(struct.pack("d", reward), digest)
         return single(found)
+
+
+NO_ACTION = np.zeros(0, np.float32)
+"""What led to an episode's first observation."""
 
 
 class GymnasiumEpisodes:
@@ -140,7 +148,7 @@ class GymnasiumEpisodes:
         Args:
             task: the task's id.
             seeds: of the episodes.
-            filmed: whether pictures of them are wanted.
+            filmed: whether they are going to be rendered.
             making: how the environments are made.
         """
         self.seeds = tuple(seeds)
@@ -148,6 +156,7 @@ class GymnasiumEpisodes:
         self.envs = [self._make() for _ in self.seeds]
         self.spec = spec_of(self.envs[0])
         self._size = self.spec.observation_size
+        self._shape = shape_of(self.envs[0].observation_space)
         self.crashes: dict[int, str] = {}  # of these the return is NaN
 
     def begin(self, which: np.ndarray) -> np.ndarray:
@@ -156,7 +165,7 @@ class GymnasiumEpisodes:
         for row, i in enumerate(which.tolist()):
             try:
                 self.envs[i] = renewed(self.envs[i], self._make)
-                obs[row] = self._flat(self.envs[i].reset(seed=self.seeds[i])[0])
+                obs[row] = self._flat(begun(self.envs[i].reset(seed=self.seeds[i])))
             except Exception as error:
                 self.crashes[i] = raised(error)
         return obs
@@ -171,18 +180,21 @@ class GymnasiumEpisodes:
         for row, (i, action) in enumerate(zip(which.tolist(), actions, strict=True)):
             try:
                 if i not in self.crashes:
-                    obs[row], rewards[row], terminated, truncated, _ = self._stepped(i, action)
-                    ended[row] = bool(terminated or truncated)
+                    raw, reward, *ends, _ = stepped(self.envs[i].step(np.asarray(action)))
+                    obs[row] = self._flat(raw, action)
+                    if not math.isfinite(reward):
+                        raise WrongAnswer("the reward is not finite")
+                    rewards[row], ended[row] = reward, any(ends)
             except Exception as error:
-                self.crashes[i] = raised(error)
+                if np.isfinite(action).all():  # else it is the policy that failed
+                    self.crashes[i] = raised(error)
         return obs, rewards, ended
 
-    def _stepped(self, i: int, action: np.ndarray) -> Any:
-        raw, reward, *rest = self.envs[i].step(action)
-        return self._flat(raw), number(reward), *rest
-
-    def _flat(self, raw: Any) -> np.ndarray:
-        return single(flat(raw, self._size))
+    def _flat(self, raw: Any, action: np.ndarray = NO_ACTION) -> np.ndarray:
+        obs = single(flat(raw, self._shape))
+        if not np.isfinite(obs).all() and np.isfinite(action).all():
+            raise WrongAnswer("the observation is not finite")
+        return obs
 
     def close(self) -> None:
         """Close the environments."""

@@ -13,12 +13,12 @@ from discover_rl.envs.tasks import cannot_render
 
 
 def picture(env: gymnasium.Env, task: str) -> np.ndarray:
-    """What an environment looks like now, (height, width, 3), uint8; a UserError if it cannot."""
+    """Render an environment: (height, width, 3), uint8; a UserError if it cannot be rendered."""
     try:
         frame = env.render()
     except Exception as error:
         if rendering := sys.modules.get("gymnasium.envs.mujoco.mujoco_rendering"):
-            # A viewer that was never made whole complains when it goes, for it has no context.
+            # A viewer whose constructor failed has no context, and prints an error when deleted.
             rendering.OffScreenViewer.opengl_context = types.SimpleNamespace(free=lambda: None)
         raise cannot_render(task, error) from error
     if not isinstance(frame, np.ndarray) or frame.ndim != 3 or frame.shape[2] != 3:
@@ -27,5 +27,5 @@ def picture(env: gymnasium.Env, task: str) -> np.ndarray:
 
 
 def frames_per_second(env: gymnasium.Env) -> float:
-    """As many as the environment makes steps in a second of its own time."""
+    """Return the number of steps that the environment makes in a second of its simulated time."""
     return float(env.metadata.get("render_fps") or 30)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from discover_rl.core.hyperparameters import setting
 from discover_rl.core.types import UserError
 
 KWARGS = "env.kwargs."
-"""What the names of arguments for `gymnasium.make` begin with."""
+"""The prefix of settings that are arguments of `gymnasium.make`."""
 
 
 class Making(NamedTuple):
@@ -23,11 +26,11 @@ class Making(NamedTuple):
 
     @property
     def gymnasium_only(self) -> str:
-        """The setting that only Gymnasium's environments can have; '' if there is none."""
+        """The name of a setting that only Gymnasium's backend supports; '' if none is used."""
         return "env.wrappers" if self.wrappers else "env.kwargs" if self.kwargs else ""
 
     def to_json(self) -> dict[str, Any]:
-        """The settings that a record has of it: those that are not their defaults.
+        """Return the settings as a record has them: those that differ from their defaults.
 
         >>> Making(action_repeat=2, kwargs=(("size", (1, 2)),)).to_json()
         {'env.action_repeat': 2, 'env.kwargs.size': [1, 2]}
@@ -38,7 +41,7 @@ class Making(NamedTuple):
 
 
 PLAIN = Making()
-"""A task as it comes."""
+"""The default: the task as it is registered, unchanged."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Env:
     """The environments that runs are trained in."""
 
     count: int = setting(
-        1, "Environments of a run, stepped together; on-policy only.", low=1, high=10_000
+        1, "Environments of a run, stepped together; steps are those of all.", low=1, high=10_000
     )
     backend: str = setting(
         "gymnasium",
@@ -105,25 +108,8 @@ def arguments(settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     )
 
 
-def wrapper_name(wrapper: Any) -> str:
-    """The name of a wrapper, by which it can be imported again: module:function.
-
-    Raises:
-        UserError: it has no such name.
-
-    >>> wrapper_name(json.JSONEncoder)
-    'json.encoder:JSONEncoder'
-    """
-    if isinstance(wrapper, str):
-        return wrapper
-    module, name = getattr(wrapper, "__module__", ""), getattr(wrapper, "__qualname__", "")
-    if not module or not name or "<" in name:
-        raise UserError("A wrapper must be a function or class of a module, with a name.")
-    return f"{module}:{name}"
-
-
 def thawed(value: Any) -> Any:
-    """An argument as it is passed on, and as JSON has it: with lists in place of tuples."""
+    """Return an argument with lists in place of tuples, as JSON has it."""
     return [thawed(part) for part in value] if isinstance(value, tuple) else value
 
 
@@ -132,14 +118,23 @@ def _meant(value: Any) -> Any:
         return value
     try:
         return json.loads(value.lower() if value.lower() in ("true", "false") else value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 
-def _frozen(name: str, value: Any) -> Any:
-    """The value with tuples in place of lists, so that it can be compared and hashed."""
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(name, part) for part in value)
-    if value is None or isinstance(value, bool | int | float | str):
+def _frozen(name: str, value: Any, depth: int = 3) -> Any:
+    """The value with tuples in place of lists, so that it can be compared and hashed; a UserError
+    if it is none that a record can have."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, list | tuple) and depth:
+        return tuple(_frozen(name, part, depth - 1) for part in value)
+    # JSON has neither infinity nor NaN, and readers of it have no longer integers.
+    short = value.bit_length() < 64 if isinstance(value, int) else True
+    finite = math.isfinite(value) if isinstance(value, float) else True
+    if value is None or (isinstance(value, int | float | str) and short and finite):
         return value
-    raise UserError(f"{name} must be a number, a word, true, false or a list of these.")
+    raise UserError(
+        f"{name} must be a number, a word, true, false or a list of these, up to three inside of "
+        "one another; for anything else, train on a function that makes the environment."
+    )

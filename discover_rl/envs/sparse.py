@@ -1,4 +1,4 @@
-"""Sparse locomotion: tasks of Gymnasium's that pay for having got somewhere, and for nothing else.
+"""Sparse locomotion: Gymnasium's tasks with a reward only for being past a goal.
 
     gymnasium.make("discover_rl:SparseHalfCheetah-v0")
 
@@ -24,15 +24,18 @@ class Goal(NamedTuple):
     position: float  # along the track
     beyond: bool  # whether it has to be passed, not only reached
 
-    def reward(self, obs: Any) -> Any:
-        """Whether observations (…, n), in double precision, are past the goal: (…), True or False.
+    def reached(self, x: Any) -> Any:
+        """Whether positions along the track, in double precision, are past the goal.
 
         >>> import numpy as np
-        >>> GOALS["SparseHopper-v0"].reward(np.asarray([[0.99, 1.2], [1.0, 1.2]]))
+        >>> GOALS["SparseHopper-v0"].reached(np.asarray([0.99, 1.0]))
         array([False,  True])
         """
-        x = obs[..., 0]
         return x > self.position if self.beyond else x >= self.position
+
+    def reward(self, obs: Any) -> Any:
+        """Whether observations (…, n), in double precision, are past the goal: (…)."""
+        return self.reached(obs[..., 0])
 
 
 _CLASSES = "gymnasium.envs.mujoco"
@@ -46,9 +49,9 @@ GOALS = {
 }
 """The sparse tasks, by their ids."""
 ARGUMENTS = {"exclude_current_positions_from_observation": False}
-"""What the originals are made with."""
+"""Arguments with which the original tasks are made."""
 TIME_LIMIT = 1000
-"""Steps of an episode at most."""
+"""The time limit of episodes, in steps."""
 
 
 def register() -> None:

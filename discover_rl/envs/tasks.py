@@ -17,16 +17,19 @@ from gymnasium import spaces
 
 from discover_rl.core.hyperparameters import nearest
 from discover_rl.core.types import Spec, UserError
-from discover_rl.envs import sparse
+from discover_rl.envs import dm_control_tasks, sparse
 from discover_rl.envs.answers import WrongAnswer
 from discover_rl.envs.catalogue import DM_CONTROL, MUJOCO, OWN, id_here, pool_task
-from discover_rl.envs.objects import factory_of, made_by
+from discover_rl.envs.objects import factory_of, kept_wrapper, made_by
 from discover_rl.envs.rewards import ActionRepeat, DelayedReward
 from discover_rl.envs.settings import PLAIN, Making, thawed
+from discover_rl.envs.space_rules import check_spaces, is_image, parts_of, size_of
 from discover_rl.system import extras, hardware, modules
 
-OWN_TASK = " If a module of yours registers it, name that too: module:{}."
-"""What is added where an id is unknown and like no other."""
+OWN_TASK = " If a module of yours registers {0}, name that too: module:{0}."
+"""A hint for messages about an unknown id that is no slip of a known one."""
+SLIP = 0.8
+"""How much an unknown id is like a known one, from 0 to 1, if it is taken for a slip of it."""
 
 
 class Unmakeable(UserError):
@@ -41,7 +44,7 @@ def make(
     Args:
         task: a Gymnasium id, module:id, or module:name of a function or class that makes it.
         reward_delay: steps over which rewards are summed before they are paid.
-        filmed: whether pictures of it are wanted.
+        filmed: whether it is going to be rendered.
         making: how it is made.
 
     Raises:
@@ -50,7 +53,8 @@ def make(
     rendering: dict[str, Any] = {"render_mode": "rgb_array"} if filmed else {}
     given = {name: thawed(value) for name, value in making.kwargs}
     try:
-        own = modules.findable() if ":" in task else contextlib.nullcontext()
+        of_users = ":" in task and not task.startswith(OWN)
+        own = modules.findable() if of_users else contextlib.nullcontext()
         with warnings.catch_warnings(), own:
             warnings.simplefilter("ignore")
             _register(task)
@@ -64,21 +68,22 @@ def make(
         raise _cannot_make(task, error, filmed, given) from error
     for wrapper in making.wrappers:
         env = _wrapped(env, task, wrapper)
-    _check_spaces(env, task)
+    check_spaces(env, task)
     if making.action_repeat > 1:
         env = ActionRepeat(env, making.action_repeat)
     return env if reward_delay == 1 else DelayedReward(env, reward_delay)
 
 
 def _register(task: str) -> None:
-    """Import what registers a task, where Gymnasium does not know by itself."""
-    if task.startswith(DM_CONTROL):
-        from shimmy.registration import (  # pyright: ignore[reportMissingImports]
-            register_gymnasium_envs,
-        )
+    """Import the module that registers a task, if Gymnasium does not do so by itself.
 
-        if not any(name.startswith(DM_CONTROL) for name in gymnasium.registry):
-            register_gymnasium_envs()
+    Raises:
+        Unmakeable: the task needs OpenGL, which does not work here.
+    """
+    if task.startswith(DM_CONTROL):
+        dm_control_tasks.register()
+        if task == dm_control_tasks.DRAWN and not dm_control_tasks.opengl_works():
+            raise Unmakeable(dm_control_tasks.NO_OPENGL)
     elif task.startswith(OWN):
         sparse.register()
 
@@ -100,21 +105,26 @@ def _cannot_make(task: str, error: Exception, filmed: bool, given: dict[str, Any
                 "one to one."
             )
         if name not in gymnasium.registry:
-            if not module and (ours := id_here(name)):
+            if (ours := id_here(name)) and ours != task:
                 return UserError(f"There is no task {task}. Did you mean {ours}?")
             hint = nearest(name, gymnasium.registry).replace("mean ", f"mean {module}{colon}")
-            hint = hint or f" {reason}" if module else hint or OWN_TASK.format(name)
+            if module:
+                hint = hint or f" {reason}"
+            elif not nearest(name, gymnasium.registry, SLIP):
+                hint += OWN_TASK.format(name)
             return UserError(f"There is no task {task}.{hint}")
     if filmed:
         return cannot_render(task, error)
     unexpected = [key for key in given if f"'{key}'" in str(error)]
     if isinstance(error, TypeError) and unexpected:
-        return UserError(f"{task} takes no argument {unexpected[0]}, or not that value of it.")
+        return UserError(f"{task} takes no argument {unexpected[0]}, or not with this value.")
     return Unmakeable(f"{task} cannot be made: {reason}.")
 
 
 def wrapper_function(wrapper: str) -> Callable[[gymnasium.Env], Any]:
-    """Import the wrapper that is named as module:function."""
+    """Import the wrapper that is named as module:function, or find the object of this name."""
+    if wrapper.startswith(modules.OBJECT):
+        return kept_wrapper(wrapper)
     module, colon, name = wrapper.rpartition(":")
     if not colon or not module or not name:
         raise UserError(f"env.wrappers takes module:function, not {wrapper!r}.")
@@ -129,7 +139,7 @@ def wrapper_function(wrapper: str) -> Callable[[gymnasium.Env], Any]:
 
 
 def _wrapped(env: gymnasium.Env, task: str, wrapper: str) -> gymnasium.Env:
-    """The environment in a wrapper, which is named as module:function."""
+    """Put an environment into the wrapper that is named as module:function."""
     function = wrapper_function(wrapper)
     try:
         wrapped = function(env)
@@ -139,50 +149,6 @@ def _wrapped(env: gymnasium.Env, task: str, wrapper: str) -> gymnasium.Env:
         kind = type(wrapped).__name__
         raise UserError(f"The wrapper {wrapper} must return an environment, not {kind}.")
     return wrapped
-
-
-def _check_spaces(env: gymnasium.Env, task: str) -> None:
-    """A UserError if nothing can be trained on these spaces."""
-    acted = env.action_space
-    if not isinstance(acted, spaces.Box) or acted.dtype.kind != "f":
-        raise UserError(f"{task} has {_kind(acted)} actions; a Box of continuous ones is needed.")
-    low, high = acted.low.astype(float), acted.high.astype(float)
-    if not low.size:
-        raise UserError(f"{task} has actions of no dimension; at least one is needed.")
-    if not np.isfinite([low, high]).all():
-        raise UserError(f"{task} has actions without bounds; every dimension needs low < high.")
-    if (low >= high).any():
-        raise UserError(f"{task} has an action that cannot vary; every dimension needs low < high.")
-    if not Spec((), acted.shape, tuple(low.ravel()), tuple(high.ravel())).fits_single_precision:
-        raise UserError(f"{task} has action bounds that single precision cannot tell apart.")
-    if unfit := next((part for part in _parts(env.observation_space) if not _fits(part)), None):
-        whole = "" if unfit is env.observation_space else f"{_kind(env.observation_space)} of "
-        raise UserError(
-            f"{task} has {whole}{_kind(unfit)} observations; a Box is needed, or a Dict or Tuple "
-            "of Boxes (gymnasium.wrappers.FlattenObservation makes one)."
-        )
-    if not size_of(env.observation_space):
-        raise UserError(f"{task} has observations of no number; at least one is needed.")
-
-
-def _parts(space: gymnasium.Space) -> list[gymnasium.Space]:
-    """The spaces that a space is made of, in the order of `observations.flatten`."""
-    if isinstance(space, spaces.Dict):
-        inner = [space[key] for key in sorted(space.spaces)]
-    elif isinstance(space, spaces.Tuple):
-        inner = list(space.spaces)
-    else:
-        return [space]
-    return [part for one in inner for part in _parts(one)]
-
-
-def _fits(space: gymnasium.Space) -> bool:
-    return isinstance(space, spaces.Box)
-
-
-def size_of(space: gymnasium.Space) -> int:
-    """How many numbers an observation of Boxes has."""
-    return sum(int(np.prod(part.shape or ())) for part in _parts(space))
 
 
 def _successor(name: str) -> str:
@@ -198,16 +164,11 @@ def _successor(name: str) -> str:
     return f"{kind}-v5" if kind in MUJOCO else f"{kind}-v3"
 
 
-def _kind(space: gymnasium.Space) -> str:
-    whole = isinstance(space, gymnasium.spaces.Box)
-    return "whole-number" if whole else type(space).__name__
-
-
 def renewed(env: gymnasium.Env, make_again: Callable[[], gymnasium.Env]) -> gymnasium.Env:
-    """The environment to start an episode in: the same one, or a new one if episodes leave traces.
+    """Return the environment for the next episode: the same one, or a new one for Box2D.
 
-    Box2D's worlds do: contacts of earlier episodes change the order in which later ones are solved,
-    so neither an evaluation nor a resumed run would come out the same twice.
+    A Box2D world keeps traces of earlier episodes: their contacts change the order in which later
+    ones are solved. Then neither an evaluation nor a resumed run could be repeated exactly.
     """
     if not type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d"):
         return env
@@ -250,7 +211,7 @@ def cannot_render(task: str, error: Exception) -> UserError:
 
 
 def raised(error: Exception) -> str:
-    """What is recorded of an environment that raised an error, or whose answer is of no use."""
+    """Describe an environment's error, or its useless answer, for the record."""
     if isinstance(error, WrongAnswer):
         return str(error)
     return f"the environment raised {describe(error)}"
@@ -270,14 +231,15 @@ def time_limit(task: str, making: Making = PLAIN) -> int | None:
 
 
 def check(task: str, making: Making = PLAIN) -> Spec:
-    """The spaces of a task, with a note if it observes images; a UserError if it is unfit."""
+    """Return the spaces of a task; warn if it observes images.
+
+    Raises:
+        UserError: nothing can be trained on it.
+    """
     env = make(task, making=making)
     spec = spec_of(env)
     env.close()
-    if any(
-        part.dtype == np.uint8 and len(part.shape or ()) > 1
-        for part in _parts(env.observation_space)
-    ):
+    if any(map(is_image, parts_of(env.observation_space))):
         _note_images(task)
     return spec
 
@@ -307,11 +269,11 @@ def check_backend(task: str, backend: str, making: Making = PLAIN) -> None:
 
 
 def choose_backend(task: str, backend: str, place: str, making: Making = PLAIN) -> str:
-    """The backend that steps a task here: what was asked for or, for "auto", what is faster.
+    """Choose the backend that steps a task here: the requested one or, for "auto", the faster.
 
-    EnvPool is faster where lanes learn on a GPU and there are cores for their environments and for
-    evaluation. On CPUs each core has a process of its own, and handing an environment to a thread
-    takes about as long as stepping it.
+    EnvPool is faster if lanes learn on a GPU and there are enough cores for their environments and
+    for evaluation. On a CPU each core has a process of its own, and handing an environment to a
+    thread takes about as long as stepping it.
 
     Args:
         task: the task's id.

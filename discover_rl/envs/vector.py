@@ -1,4 +1,4 @@
-"""What a vector of environments is, whichever backend steps it.
+"""The interface of a vector of environments, which both backends implement.
 
 Every episode starts from a seed of its own, made from the run's seed and the episode's number. So
 an episode can be repeated from two numbers and the actions since its start. That is how a run is
@@ -37,7 +37,7 @@ class EndedEpisodes(NamedTuple):
     lengths: int = 0
 
     def plus(self, other: EndedEpisodes) -> EndedEpisodes:
-        """These and others."""
+        """Return the sum of these and others."""
         return EndedEpisodes(
             self.number + other.number,
             self.returns + other.returns,
@@ -46,16 +46,16 @@ class EndedEpisodes(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """All it takes to repeat an episode up to now."""
+    """Everything that is needed to repeat an episode up to now."""
 
     number: int
     actions: np.ndarray  # (steps, action) since its start
     digest: int  # of every observation and reward since its start
-    before: EndedEpisodes = EndedEpisodes()  # that `take_ended` has not told of yet
+    before: EndedEpisodes = EndedEpisodes()  # which `take_ended` has not returned yet
 
 
 class StepLog(NamedTuple):
-    """What a fused loop did in the environments, step by step."""
+    """The steps that a fused loop made in the environments."""
 
     executed: np.ndarray  # (steps, lanes, action)
     obs: np.ndarray  # (steps, lanes, observation) what it led to, in double precision
@@ -64,15 +64,15 @@ class StepLog(NamedTuple):
 
 
 class VectorEnv(abc.ABC):
-    """Environments of several lanes, `count` of each; a lane's lie one after the other in arrays.
+    """Environments of several lanes, `count` of each; in arrays those of a lane are adjacent.
 
-    Where an episode ends, the next one starts at once. An environment that raises is left alone
-    from then on and answers NaN; other lanes are not affected.
+    Where an episode ends, the next one starts at once. An environment that raises an error is not
+    stepped again and answers NaN; other lanes are not affected.
     """
 
     spec: Spec
     obs: np.ndarray
-    """(environments, observation) where each environment stands."""
+    """(environments, observation) the present observation of each environment."""
     xla: Any = None
     """How a compiled program steps these environments itself (`EnvPoolXla`); None: it cannot."""
 
@@ -102,7 +102,7 @@ class VectorEnv(abc.ABC):
         self._ended = [EndedEpisodes()] * (len(self.seeds) * count)  # of each environment
 
     def crash(self, lane: int) -> str:
-        """What the first of a lane's environments raised that did; '' if none did."""
+        """Describe the first error that a lane's environments raised; '' if there was none."""
         mine = range(lane * self.count, (lane + 1) * self.count)
         return next((self.crashes[env] for env in mine if env in self.crashes), "")
 
@@ -116,7 +116,7 @@ class VectorEnv(abc.ABC):
         return terminated | limit & self.limit_terminates
 
     def take_ended(self, lane: int) -> EndedEpisodes:
-        """The episodes of a lane that have ended since this was asked last."""
+        """Return the episodes of a lane that have ended since the last call."""
         found = EndedEpisodes()
         for env in range(lane * self.count, (lane + 1) * self.count):
             found, self._ended[env] = found.plus(self._ended[env]), EndedEpisodes()
@@ -133,12 +133,12 @@ class VectorEnv(abc.ABC):
         Args:
             actions: (environments, action) in −1 … 1.
             alive: (environments,).
-            truncate: end the episodes that would go on.
+            truncate: end all running episodes after this step.
         """
 
     @abc.abstractmethod
     def receive(self) -> Transition:
-        """What came of it, (environments, …); environments that are not alive answer zeros."""
+        """Return the answers, (environments, …); environments that are not alive answer zeros."""
 
     def step(self, actions: np.ndarray, alive: np.ndarray, truncate: bool = False) -> Transition:
         """`send`, then `receive`."""
@@ -151,7 +151,7 @@ class VectorEnv(abc.ABC):
 
     @abc.abstractmethod
     def restore(self, env: int, episode: Episode) -> bool:
-        """Repeat an episode. False: it came out differently, and a new one was started."""
+        """Repeat an episode. Return False if it came out differently and a new one was started."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -159,11 +159,11 @@ class VectorEnv(abc.ABC):
 
 
 class Episodes(Protocol):
-    """Single episodes from given seeds, as evaluation plays them, as often as they are begun."""
+    """Single episodes from given seeds, for evaluation. They can be begun any number of times."""
 
     spec: Spec
     crashes: dict[int, str]
-    """What episodes' environments raised, by the episodes' numbers; their return is NaN."""
+    """Errors of episodes' environments, by the episodes' numbers; their return is NaN."""
 
     def begin(self, which: np.ndarray) -> np.ndarray:
         """Start the episodes of these numbers, (n,); return (n, observation)."""

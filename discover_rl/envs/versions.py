@@ -1,4 +1,4 @@
-"""Ids of tasks without a version: the newest one is meant."""
+"""Complete ids of tasks that lack a version: the newest version is meant."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ import sys
 import gymnasium
 from gymnasium.envs.registration import find_highest_version
 
-from discover_rl.envs.catalogue import DM_CONTROL
-from discover_rl.envs.objects import OBJECT
+from discover_rl.envs.catalogue import DM_CONTROL, OWN
+from discover_rl.envs.sparse import GOALS
 from discover_rl.system import modules
+from discover_rl.system.modules import OBJECT
 
 
 def full_id(task: str) -> str:
-    """The id of a task with its version; as it is if it has one, or if none is registered.
+    """Return a task's id with its version; unchanged if it has one, or if none is registered.
 
     >>> full_id("Pendulum"), full_id("Pendulum-v1"), full_id("NoSuchTask")
     ('Pendulum-v1', 'Pendulum-v1', 'NoSuchTask')
 
+    Sparse tasks of this package are one task, with its module or without:
+
+    >>> full_id("SparseHopper-v0"), full_id("SparseHopper")
+    ('discover_rl:SparseHopper-v0', 'discover_rl:SparseHopper-v0')
+
     Args:
         task: a Gymnasium id, or module:id as the user gives it: the module is imported.
     """
+    if task in GOALS or f"{task}-v0" in GOALS:
+        return f"{OWN}{task.removesuffix('-v0')}-v0"
     if re.search(r"-v\d+$", task):
         return task
     module, _, name = task.rpartition(":")
@@ -49,8 +57,9 @@ def is_registered(task: str) -> bool:
 
 
 def completed(task: str) -> str:
-    """The same, and a note on stderr if the user left the version out."""
+    """Like `full_id`, with a note on stderr if the user left out the version or this package."""
     full = full_id(task)
     if full != task:
-        print(f"Note: {task} means {full} here, the newest version.", file=sys.stderr)
+        newest = ", the newest version" if not full.endswith(task) else ""
+        print(f"Note: {task} means {full} here{newest}.", file=sys.stderr)
     return full

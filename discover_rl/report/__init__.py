@@ -11,13 +11,13 @@
 The same records give the same files, byte for byte. What an earlier report left there and this one
 does not write is removed; files of any other name are not touched.
 
-`folder` writes it. `data` reads records into arrays, `bands` makes curves of them, `groups` lays
-cells out side by side, `comparisons` and `across` compare them by `statistics`, `resampling` has
-the bootstrap. `summary` puts it into words, `tables` into tables, `learning_curves` and
-`comparison_figures` into figures in one `style`, `payload` and `page` into the page that `live`
-serves. `discovery` says who found a sparse reward, `leaderboard` ranks the arms of a suite.
-`published` has the paper's own results, `methods` which settings make another method, `formatting`
-how numbers are written.
+`folder` writes the files. `data` reads records into arrays, `bands` makes learning curves of them,
+and `groups` decides which cells share a figure. `comparisons` (one task) and `across` (all tasks)
+compare cells by `statistics`, with the bootstrap of `resampling`. `summary` and `conclusion` write
+sentences, `tables` tables, `learning_curves` and `comparison_figures` figures in one `style` with
+`colours`, `payload`, `page_tables` and `page` the page that `live` serves. `discovery` says which
+runs found a sparse reward, and `leaderboard` ranks the arms of a suite. `published` has the paper's
+results, `methods` says which settings make another method, and `formatting` writes numbers.
 """
 
 from discover_rl.report.folder import Written, write

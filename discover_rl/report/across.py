@@ -1,7 +1,7 @@
 """Scores over all tasks: of all lines together, and of each line with the baseline.
 
-A line that lacks runs takes nothing from the others: each line is compared with the baseline on the
-tasks that both have, and the report says which these are.
+Each line is compared with the baseline on the tasks that both have, and the report names these. So
+a line that lacks runs does not affect the comparisons of others.
 """
 
 from __future__ import annotations
@@ -23,21 +23,26 @@ LOW_SOURCE = (
     "measured: actions uniform in the box, 100 episodes from seeds 0 to 99, Gymnasium 1.4 and "
     "MuJoCo 3.6"
 )
-"""Where the lower references of `references.csv` are from, unless a line says otherwise."""
+"""The source of the lower references in `references.csv`, unless a row names another."""
 OWN_SOURCE = "no reference: 0 and 1 are the least and the largest score of a run of this study"
-"""What is said of a task that is not in there."""
+"""The source that is stated for a task without a reference."""
 
 
 class Scale(NamedTuple):
-    """The scores that are normalised to 0 (`low`) and to 1 (`high`), and where they are from."""
+    """The scores that are normalised to 0 (`low`) and to 1 (`high`), and where they are from.
+
+    `luck` is the most that policies scored that had learned nothing, where that is not next to
+    nothing: some sparse tasks pay in episodes that happen to start at the goal.
+    """
 
     low: float
     high: float
     source: str
+    luck: float = 0.0
 
     @property
     def is_reference(self) -> bool:
-        """Whether these are references, not the least and the largest score of a study's runs."""
+        """Whether these are references, in contrast to the extreme scores of a study's runs."""
         return self.source != OWN_SOURCE
 
 
@@ -67,14 +72,14 @@ class Overall(NamedTuple):
 
     @property
     def over(self) -> str:
-        """What the scores are over: '12 tasks', '11 of 12 tasks', '8 panels of 4 tasks'."""
+        """Say what the scores cover: '12 tasks', '11 of 12 tasks', '8 panels of 4 tasks'."""
         kept = len(self.panels)
         count = f"{kept}" if kept == self.all_panels else f"{kept} of {self.all_panels}"
         return f"{count} tasks" if kept == self.tasks else f"{count} panels of {self.tasks} tasks"
 
     @property
     def name(self) -> str:
-        """What figures and sentences have in place of a task's name."""
+        """The text that figures and sentences use in place of a task's name."""
         return f"all ({self.over})"
 
 
@@ -128,7 +133,7 @@ def overall(group: Group, panel_scales: Mapping[str, Scale]) -> Overall:
 
 
 def pairs(group: Group, panel_scales: Mapping[str, Scale]) -> list[Pair]:
-    """Every other line with the baseline."""
+    """Compare every other line with the baseline."""
     return [_pair(group, label, panel_scales) for label in group.rivals]
 
 
@@ -149,12 +154,13 @@ def scale(task: str, everything: Data) -> Scale | None:
 @functools.cache
 def references() -> dict[str, Scale]:
     """The reference scores that come with the package, by task."""
-    text = resources.files("discover_rl.report").joinpath("references.csv").read_text()
+    text = resources.files("discover_rl.report").joinpath("references.csv").read_text("utf-8")
     return {
         row["task"]: Scale(
             float(row["low"]),
             float(row["high"]),
             f"0: {row['low_source'] or LOW_SOURCE}; 1: {row['high_source']}",
+            float(row["luck"] or 0),
         )
         for row in csv.DictReader(text.splitlines())
     }

@@ -42,7 +42,7 @@ class Curve(NamedTuple):
 
 
 def window_of(evaluations: int, window: int = WINDOW) -> int:
-    """Over how many evaluations curves of so many are smoothed: a tenth of them at most.
+    """How many evaluations a curve is smoothed over: at most `window`, and a tenth of all.
 
     >>> window_of(1001), window_of(51), window_of(30), window_of(9)
     (5, 5, 3, 1)

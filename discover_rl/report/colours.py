@@ -3,7 +3,8 @@
 Okabe and Ito's palette is made for all kinds of colour vision; its yellow is left out, which is too
 pale for lines. There are more strategies than colours, so some share one; dashes and markers tell
 these apart, and all lines where there is no colour. Several arms of one strategy are shades of its
-colour. Where all lines are of one strategy, they are told apart by colours instead.
+colour; the plain one is that of the arm with the strategy's name, or else of the first. Where all
+lines are of one strategy, they are told apart by colours instead.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BROWN = DARK
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BROWN)
 """Colours of lines that are all of one strategy, in order."""
 DASHES: tuple[Any, ...] = ("-", "-.", (0, (1, 1)), (0, (6, 1.5)), (0, (3, 1, 1, 1, 1, 1)), "--")
+"""Dashes, in order. There are fewer than colours, so that the two do not repeat together."""
 MARKERS = ("o", "^", "D", "v", "P", "X", "s")
-"""Dashes and markers, in order. There are fewer dashes than colours, so that the two do not repeat
-together."""
+"""Markers, in order."""
 SHADES = (("#FFFFFF", 0.4), ("#000000", 0.4), ("#FFFFFF", 0.62), ("#000000", 0.62))
-"""What a strategy's colour is mixed with, and how much, for its second arm, its third, and on."""
+"""For a strategy's second arm, its third, …: a colour to mix the strategy's with, and how much."""
 
 
 class LineStyle(NamedTuple):
@@ -83,10 +84,12 @@ def line_styles(strategy_of: Mapping[str, str]) -> dict[str, LineStyle]:
             known[strategy] = _free([known[it] for it in strategy_of.values() if it in known])
     found: dict[str, LineStyle] = {}
     arms: dict[str, int] = {}
-    for label, strategy in strategy_of.items():
+    # The arm that is called as its strategy comes first, so that it has the plain colour.
+    for label in sorted(strategy_of, key=lambda label: label != strategy_of[label]):
+        strategy = strategy_of[label]
         number = arms[strategy] = arms.get(strategy, -1) + 1
         found[label] = _shaded(known[strategy], number)
-    return found
+    return {label: found[label] for label in strategy_of}
 
 
 def _free(taken: Sequence[LineStyle]) -> LineStyle:

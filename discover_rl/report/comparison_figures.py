@@ -1,5 +1,5 @@
 """Figures of a group's comparisons: scores over all tasks, performance profile, probability of
-improvement, and sample efficiency.
+improvement, sample efficiency, and sparse rewards found.
 
 Each of the public functions draws one figure and returns its files by suffix, or None where there
 are no numbers for it.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discover_rl.report import comparisons, formatting, statistics, style
+from discover_rl.report import comparisons, discovery, formatting, statistics, style
 from discover_rl.report.colours import LineStyle
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import FEWEST_RUNS
@@ -25,11 +25,11 @@ STATISTICS: dict[str, Statistic] = {
     "mean": np.average,
     "optimality gap (less is better)": statistics.optimality_gap,
 }
-"""What `aggregate` shows of normalised scores."""
+"""The statistics of normalised scores that `aggregate` shows."""
 MOST_COLUMNS = 3
-"""How many panels stand side by side."""
+"""The largest number of panels in a row."""
 UNSURE = f"grey, hollow: nothing can be claimed, as runs failed or are fewer than {FEWEST_RUNS}"
-"""What figures say of marks that are not sure."""
+"""The note about grey marks, for which nothing can be claimed."""
 
 
 class Mark(NamedTuple):
@@ -78,7 +78,7 @@ def aggregate(analysis: Analysis) -> dict[str, bytes] | None:
 
 
 def _meaning_of_one(analysis: Analysis) -> str:
-    """What a normalised score of 1 is, in the panels that are drawn."""
+    """Explain what a normalised score of 1 means in the panels that are drawn."""
     known = [analysis.scales[panel].is_reference for panel in analysis.overall.panels]
     if all(known):
         return "1 is the reference's score, not a ceiling"
@@ -170,11 +170,39 @@ def efficiency(analysis: Analysis) -> dict[str, bytes] | None:
     return forest(_by_line(group.panels, rows), title, "steps", (0, steps), mark_end)
 
 
+def found(analysis: Analysis) -> dict[str, bytes] | None:
+    """The share of runs that have found the reward, against steps, over all sparse tasks."""
+    known = dict.fromkeys(it.label for it in discovery.discoveries(analysis))
+    if not known:
+        return None
+    panels, styles = analysis.group.panels, style.line_styles(analysis.group)
+    sparse = [panel for panel in panels if panel.task in discovery.sparse_tasks()]
+    end = max(line.cell.steps for panel in sparse for line in panel.lines.values())
+    with style.figure(5.4, 4.2) as figure:
+        axes = figure.subplots()
+        for label in known:
+            first, look = discovery.first_found_anywhere(analysis, label), styles[label]
+            steps = np.sort(first[np.isfinite(first)])
+            share = np.arange(len(steps) + 1) / max(1, len(first))
+            options = {"color": look.colour, "linestyle": look.dashes, "marker": look.marker}
+            axes.step([0, *steps, end], [*share, share[-1]], where="post", **options, markersize=3)
+        axes.set(xlabel="steps", ylabel="share of runs that found the reward", ylim=(-0.02, 1.02))
+        axes.set_xlim(-0.02 * end, 1.02 * end)
+        style.steps_axis(axes.xaxis)
+        axes.grid(alpha=0.3, linewidth=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+        style.legend(figure, {label: styles[label] for label in known})
+        count = f"{len(sparse)} sparse task{'s' * (len(sparse) > 1)}"
+        _title(figure, f"{analysis.group.title}: reward found, {count}")
+        return style.figure_files(figure)
+
+
 FIGURES: dict[str, Callable[[Analysis], dict[str, bytes] | None]] = {
     "aggregate": aggregate,
     "profile": profile,
     "improvement": improvement,
     "efficiency": efficiency,
+    "found": found,
 }
 """The functions that draw, by the name of their figure."""
 

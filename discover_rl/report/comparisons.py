@@ -55,17 +55,17 @@ class Comparison(NamedTuple):
 
     @property
     def area_claim(self) -> int:
-        """The same of areas under the curve."""
+        """Like `claim`, for areas under the curve."""
         return claim(self.area, self.runs, self.failed)
 
     @property
     def claimable(self) -> bool:
-        """Whether there are runs enough to claim anything, whatever they scored."""
+        """Whether there are enough runs to claim anything, whatever their scores."""
         return claimable(self.difference, self.runs, self.failed)
 
 
 class Analysis(NamedTuple):
-    """Everything that is computed of a group.
+    """All results of the comparisons within a group.
 
     Attributes:
         group: What is compared.
@@ -89,17 +89,19 @@ class Analysis(NamedTuple):
 
 
 SIDES = ("task", "algorithm", "line", "baseline", "runs", "baseline_runs", "failed")
+"""Columns that say what is compared."""
 MEASURES = ("iqm_difference", "mean_difference", "probability", "steps", "baseline_steps")
+"""Columns of numbers that have an interval, each with one for either bound."""
 COLUMNS = (
     *SIDES,
     *(f"{name}{bound}" for name in MEASURES for bound in ("", "_low", "_high")),
     *("steps_reached", "verdict"),
     *("area_difference", "area_difference_low", "area_difference_high", "area_verdict"),
 )
-VERDICTS = {1: "better", -1: "worse", 0: "undecided"}
-"""What the CSV says, by `Comparison.claim`."""
 """Columns of the CSV: what is compared, each measure with its bounds, and the verdict. Steps that
 are not reached within a run are inf; `steps_reached` is the share of resamples that reach them."""
+VERDICTS = {1: "better", -1: "worse", 0: "undecided"}
+"""What the CSV says, by `Comparison.claim`."""
 
 
 def analyse(everything: Data) -> list[Analysis]:
@@ -108,13 +110,13 @@ def analyse(everything: Data) -> list[Analysis]:
 
 
 def claim(difference: Interval | None, runs: Sequence[int], failed: int = 0) -> int:
-    """What a difference allows to claim: 1 for better, −1 for worse, 0 for neither.
+    """Return the claim that a difference supports: 1 for better, −1 for worse, 0 for neither.
 
     Args:
         difference: Value and bounds; a claim needs an interval that leaves 0 out.
         runs: Finished runs of both sides.
-        failed: Failed runs of both sides. With any, nothing is claimed: the scores of runs that
-            finished say nothing of those that failed.
+        failed: Failed runs of both sides. If there are any, nothing is claimed: the scores of
+            finished runs say nothing about failed ones.
     """
     if difference is None or difference.low is None or not claimable(difference, runs, failed):
         return 0
@@ -122,7 +124,7 @@ def claim(difference: Interval | None, runs: Sequence[int], failed: int = 0) -> 
 
 
 def claimable(difference: Interval | None, runs: Sequence[int], failed: int = 0) -> bool:
-    """Whether both sides have runs enough, and no failed ones, to claim anything."""
+    """Whether both sides have enough runs, and no failed ones, to claim anything."""
     return difference is not None and min(runs) >= FEWEST_RUNS and not failed
 
 
@@ -151,9 +153,9 @@ def reached(line: Results, base: Results) -> Reached | None:
 
 
 def best(panel: Panel, measure: Measure = "final") -> str | None:
-    """The label that is set in bold: of the line that is better than all others.
+    """Return the label to set in bold: that of the line that is better than all others.
 
-    None where no line is, where a line has too few runs, and where runs failed.
+    It is None if no line is, if a line has too few runs, or if runs failed.
 
     Args:
         panel: Whose lines are compared.
@@ -166,7 +168,7 @@ def best(panel: Panel, measure: Measure = "final") -> str | None:
 
 
 def as_csv(analysis: Analysis) -> str:
-    """Every comparison in full precision; what cannot be said is empty."""
+    """Return every comparison in full precision, as CSV; unknown values are empty."""
     text, group = io.StringIO(), analysis.group
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()
@@ -205,7 +207,7 @@ def _analysis(group: Group, everything: Data) -> Analysis:
 
 
 def _steps(reached: Reached | None) -> list[float] | None:
-    """Step and bounds as numbers: never is infinite."""
+    """Return step and bounds as numbers; a level that is never reached has an infinite step."""
     return reached and [math.inf if step is None else step for step in reached[:3]]
 
 

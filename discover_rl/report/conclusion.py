@@ -15,11 +15,11 @@ MEASURES: dict[str, Callable[[Comparison], int]] = {
     "Final scores": lambda compared: compared.claim,
     "Areas under the curve": lambda compared: compared.area_claim,
 }
-"""What is claimed of a comparison, by what is compared."""
+"""The wording of a claim, by what is compared."""
 
 
 def sentences(analyses: Sequence[Analysis]) -> list[str]:
-    """What can be claimed, a sentence or two for each group that compares anything."""
+    """Say what can be claimed, in a sentence or two for each group with comparisons."""
     return [text for analysis in analyses if (text := _conclusion(analysis))]
 
 
@@ -40,7 +40,7 @@ def _conclusion(analysis: Analysis) -> str:
 
 
 def _claims(able: Sequence[Comparison], claim: Callable[[Comparison], int]) -> str:
-    """What can be claimed by one measure: '“a” is better on X; no difference … in the other 2'."""
+    """Say what one measure supports: '“a” is better on X; no difference … in the other 2'."""
     said = []
     for sign, word in ((1, "better"), (-1, "worse")):
         panels: dict[str, list[str]] = {}
@@ -77,10 +77,10 @@ def _tasks(panels: Sequence[str]) -> str:
 
 
 def _named(labels: Sequence[str]) -> str:
-    """'“a” is', '“a” and “b” are', '“a”, “b”, “c” and 2 more are'."""
-    names = [*map(quoted, labels[:MOST])]
-    if len(labels) > MOST:
-        names.append(f"{len(labels) - MOST} more")
+    """'“a” is', '“a” and “b” are', '“a”, “b”, “c” and 2 more are'; a fourth is named, too."""
+    names = [*map(quoted, labels)]
+    if len(labels) > MOST + 1:
+        names[MOST:] = [f"{len(labels) - MOST} more"]
     return f"{_listed(names)} {'is' if len(labels) == 1 else 'are'}"
 
 

@@ -1,8 +1,8 @@
-"""Records as arrays: what reports of every form are made of.
+"""Records as arrays, the data of every report.
 
-`load` reads each record once. Runs that are not over, or failed, are in the curves as far as they
-came and in no final score. How many runs a number is made of is known everywhere, and why others
-are missing. With `until`, runs are looked at up to that step, as if they had been that long.
+`load` reads each record once. Unfinished and failed runs are part of the curves, up to their last
+evaluation, and of no final score. Every number knows how many runs it comes from, and why others
+are missing. With `until`, only the steps up to that one count, as if runs had ended there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from discover_rl.report import bands, formatting, statistics
 from discover_rl.report.bands import POINTS, WINDOW, Curve, window_of
 from discover_rl.report.resampling import Resampling
 from discover_rl.storage import scores
-from discover_rl.storage.records import Contents
+from discover_rl.storage.records import Contents, sources_in
 from discover_rl.studies import status
 from discover_rl.studies.status import RunStatus
 from discover_rl.studies.study import Cell, Study
@@ -30,14 +30,14 @@ FEWEST_RUNS = 5
 """With fewer runs nothing is claimed or set in bold: with 2 runs a side, a bootstrap's interval of
 the difference of equals leaves 0 out in a third of all cases; with 5, in about one of 16."""
 FINE = Resampling(20_000)
-"""How intervals of final scores are found. With a tenth of these resamples, as for curves, bounds
-are off by some hundredths of the interval, and whether it leaves 0 out depends on chance."""
+"""The bootstrap for intervals of final scores. With a tenth of these resamples, as for curves,
+bounds are off by some hundredths of the interval, and chance decides whether it contains 0."""
 Measure: TypeAlias = Literal["final", "area"]
-"""What runs are compared by: their final scores, or the areas under their curves."""
+"""The measures by which runs are compared: final scores, or areas under curves."""
 
 
 class RunInfo(NamedTuple):
-    """How far a run is, and what made it."""
+    """How far a run is, and the code that made it."""
 
     name: str
     seed: int
@@ -45,6 +45,7 @@ class RunInfo(NamedTuple):
     step: int
     reason: str  # why it failed or ended early; '' if it did neither
     header: Mapping[str, Any] | None  # its record's first line
+    own_code: Sequence[tuple[str, str]] = ()  # of the user: ("task_source", its hash), …
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class Results:
         return {kind: bands.curve_of(steps, rows, band) for kind, band in bands.BANDS.items()}
 
     def _smooth(self, rows: np.ndarray, window: int) -> np.ndarray:
-        """Smooth rows of scores; what comes before learning starts is smoothed by itself."""
+        """Smooth rows of scores; evaluations before learning starts are smoothed separately."""
         window, start = window_of(len(self.steps), window), self.steps >= self.first_step
         parts = [bands.smooth_runs(rows[:, part], window) for part in (~start, start)]
         return np.concatenate(parts, axis=1)
@@ -169,7 +170,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Data:
-    """All that is recorded of a study."""
+    """The records of a study."""
 
     study: Study
     cells: Sequence[Results]
@@ -191,7 +192,7 @@ class Data:
 
     @property
     def origins(self) -> dict[str, Counter[str]]:
-        """What made the runs: all versions that can change a result → commit → how many runs."""
+        """The code that made the runs: versions that can move a result → commit → how many."""
         found: dict[str, Counter[str]] = {}
         for run in self.runs:
             if run.header is not None:
@@ -201,6 +202,18 @@ class Data:
                 commits = found.setdefault(", ".join(versions) or "versions unknown", Counter())
                 commits[run.header.get("commit") or "unknown"] += 1
         return found
+
+    @property
+    def changed_code(self) -> dict[str, int]:
+        """The user's own tasks, strategies and algorithms whose code is not the same in all runs,
+        or changed within one: how many states of it there are, by name."""
+        states: dict[tuple[str, str], set[str]] = {}
+        for run in self.runs:
+            about = run.header["run"] if run.header else {}
+            for kind, state in run.own_code:
+                name = about.get(kind.removesuffix("_source"), kind)
+                states.setdefault((kind, name), set()).add(state)
+        return {name: len(found) for (_, name), found in states.items() if len(found) > 1}
 
     @property
     def progress(self) -> str:
@@ -215,7 +228,7 @@ class Data:
 
 
 def load(study: Study, out: Path, until: int | None = None) -> Data:
-    """Read what there is of a study.
+    """Read the records of a study.
 
     Args:
         study: What is declared.
@@ -228,7 +241,14 @@ def load(study: Study, out: Path, until: int | None = None) -> Data:
         return Data(study, found)
     most = max(cell.steps for cell in study.cells) - 1
     if not 1 <= until <= most:
-        raise UserError(f"--until is {until:,}; let it be between 1 and {most:,}.")
+        raise UserError(f"--until must be between 1 and {most:,}, not {until:,}.")
+    for results in found:
+        if any(run.state == "done" for run in results.runs) and not results.steps.any():
+            name = results.cell.name
+            raise UserError(
+                f"--until is {until:,}, where {name} has no evaluation but that at step 0; let it "
+                "be larger."
+            )
     cells = [results.cell for results in found]
     return Data(replace(study, steps=until, cells=cells), found)
 
@@ -250,9 +270,13 @@ def _results(
         state = "done" if reached else run_status.state
         failure = record.reason or (run_status.reason if state == "failed" else "")
         reason = "" if reached else failure
+        if state == "done" and not any(means[-1]) and until is None:
+            state, reason = "failed", "it ended at step 0, with nothing learned"
         # The last evaluation may be past the last checkpoint.
         step = min(max(run_status.step, *means[-1], 0), cell.steps)
-        runs.append(RunInfo(name, seed, state, step, reason, record.header))
+        noted = (record.header or {}, *(line for line in record.lines if "event" in line))
+        own_code = [source for line in noted for source in sources_in(line).items()]
+        runs.append(RunInfo(name, seed, state, step, reason, record.header, own_code))
     steps = sorted(set().union(*means))
     table = np.array([[run.get(step, np.nan) for step in steps] for run in means], float)
     table = table.reshape(len(runs), len(steps))

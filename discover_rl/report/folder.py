@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from discover_rl.algorithms import ALGORITHMS
+from discover_rl.core.types import UserError
 from discover_rl.report import (
     bands,
     comparisons,
@@ -28,7 +29,7 @@ from discover_rl.studies.study import Study
 
 
 class Written(NamedTuple):
-    """What a report consists of.
+    """A report that was written.
 
     Attributes:
         files: Their paths.
@@ -63,12 +64,22 @@ def write(
         to: Folder for the report; `out`/report by default.
         published_folder: A copy of the authors' curves, to be drawn, too.
         until: Look at runs up to this step, as if they ended there.
+
+    Raises:
+        UserError: no run of the study has begun there, or a folder of the report is a link.
     """
     folder = to or out / "report"
+    files.refuse_links(out, [] if to else ["report"])
+    files.refuse_links(folder, ["tables", "curves"])
     found = published.Found({}, [])
     if published_folder is not None:
         found = published.curves(published_folder)
     everything = data.load(study, out, until)
+    if all(run.state == "waiting" and run.header is None for run in everything.runs):
+        raise UserError(
+            f"There is nothing to report: in {out} no run of {study.name} has begun. "
+            "`discover run` trains it; --out names another folder."
+        )
     analyses = comparisons.analyse(everything)
     text = summary.text(everything, analyses, found.notes)
     page_data = page.content(everything, analyses, found.notes)

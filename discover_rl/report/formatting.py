@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 NEGLIGIBLE = 1e-6
-"""A number below this share of the largest one beside it needs no digit of its own."""
+"""A number below this share of the largest one beside it may be written as 0."""
 _LOWER = (
     r"\alpha \beta \gamma \delta \varepsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi o "
     r"\pi \rho \varsigma \sigma \tau \upsilon \varphi \chi \psi \omega"
@@ -59,7 +59,7 @@ def latex(text: str) -> str:
 
 
 def quoted(label: str) -> str:
-    """A name in quotes, for a sentence: a strategy called none would else change its meaning."""
+    """Put a name in quotes: without them, a strategy called none would change a sentence."""
     return f"“{label}”"
 
 
@@ -126,7 +126,7 @@ def number_format(
 
 
 def places(value: float, significant: int) -> int:
-    """How many decimal places show so many significant digits of a value.
+    """How many decimal places show `significant` digits of a value.
 
     >>> places(297.7, 3), places(0.0011, 3)
     (0, 5)
@@ -135,7 +135,7 @@ def places(value: float, significant: int) -> int:
 
 
 def enough_places(count: int, values: Sequence[float], most: int = 9) -> int:
-    """At least `count` decimal places, and so many that no value but 0 is written as 0.
+    """How many decimal places, `count` to `most`, so that no value but 0 is written as 0.
 
     >>> enough_places(1, [0.25, 0.004])
     3

@@ -119,7 +119,7 @@ def _value_text(value: Any) -> str:
 
 
 def _arm_names(cells: Sequence[Results]) -> Callable[[Results], str]:
-    """What arms are called: by name, with the strategy where several strategies share a name."""
+    """Return the labels of arms: the name, with the strategy if several strategies share a name."""
     strategies: dict[str, set[str]] = {}
     for results in cells:
         strategies.setdefault(results.cell.arm, set()).add(results.cell.strategy)

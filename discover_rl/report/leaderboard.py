@@ -36,7 +36,7 @@ from discover_rl.studies.study import Study
 
 
 class Row(NamedTuple):
-    """What the leaderboard says of one arm.
+    """One arm of the leaderboard.
 
     Attributes:
         label: Of the arm.
@@ -71,8 +71,7 @@ def rows(analysis: Analysis, seconds: Mapping[str, float]) -> list[Row]:
     found = []
     for label, by_task in overall.scores.items():
         lines = [panel.lines[label] for panel in group.panels if label in panel.lines]
-        sparse = [line for line in lines if line.cell.task in discovery.sparse_tasks()]
-        first = np.concatenate([discovery.first_found(line) for line in sparse])
+        first = discovery.first_found_anywhere(analysis, label)
         own = seconds.get(lines[0].cell.strategy)
         found.append(
             Row(
@@ -227,8 +226,9 @@ def _section(analysis: Analysis, found: Sequence[Row], picture: str) -> list[str
         "difference is above 0 by its interval, with at least five runs a side and none failed; "
         "each is at 95 % by itself.",
         "A run has found the reward when an evaluation, without exploration, scores more than a "
-        "hundredth of what solves the task; dense tasks do not count. *Half of them by step*: runs "
-        "that never found it count as later than all others.",
+        "hundredth of what solves the task, and more than policies did that had learned nothing; "
+        "dense tasks do not count. *Half of them by step*: runs that never found it count as later "
+        "than all others.",
         "Cost of a step: seconds per environment step of a run, of the greedy arm's, as "
         "`discover plan` measured it on the machine that made this page"
         + ("." if any(row.cost for row in found) else "; it has not been measured there."),

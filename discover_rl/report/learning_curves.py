@@ -16,7 +16,7 @@ CAPTIONS = {
     "paper": "mean of runs, half a standard deviation to either side",
     "iqm": "interquartile mean of runs, 95 % bootstrap interval",
 }
-"""What each kind of curve shows."""
+"""A description of each kind of curve."""
 THIN: dict[str, Any] = {"linewidth": 0.7, "alpha": 0.75}
 """How published curves are drawn, in the colour and dashes of the line they belong to."""
 PublishedCurves: TypeAlias = Mapping[published.Key, np.ndarray]

@@ -1,7 +1,7 @@
 """A study's page while it is trained: served to this machine alone, and updated as records grow.
 
-One thread makes the page's data, others answer with what was made last, so that no reader waits.
-Data that take long to make are made less often: watching must not slow training down.
+One thread computes the page's data, and others answer with the last result, so no reader waits. The
+longer the data take, the less often they are computed: watching must not slow training down.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from discover_rl.studies.study import Study
 HOST = "127.0.0.1"
 """The address that the page is served at, which other machines cannot reach."""
 SECONDS = 2.0
-"""The least time between two looks at the records."""
+"""The shortest time, in seconds, between two looks at the records."""
 SHARE = 0.2
-"""The largest share of time that goes into making data."""
+"""The largest share of time that is spent on computing data."""
 
 
 class PageData(NamedTuple):
@@ -98,7 +98,7 @@ def serve(study: Study, out: Path, port: int, ready: Callable[[str], None]) -> N
         server = _Server((HOST, port), _handler(updater))
     except (OSError, OverflowError) as error:
         raise UserError(
-            f"Port {port} cannot be had ({error}); --port 0 takes a free one."
+            f"Port {port} cannot be used ({error}); --port 0 takes a free one."
         ) from error
     updating = threading.Thread(target=updater.keep_updating, args=[stopped], daemon=True)
     with server:
@@ -129,7 +129,7 @@ def _handler(updater: Updater) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             port = self.connection.getsockname()[1]
             host = self.headers.get("Host", "").removesuffix(f":{port}")
-            # With another host name, another site's page may have been sent here to read this one.
+            # Another host name means that another site's page may be trying to read this one.
             if host not in (HOST, "localhost"):
                 self._answer(HTTPStatus.FORBIDDEN, "This page is for this machine alone.")
             elif self.path in ("/", f"/{page.NAME}"):

@@ -1,4 +1,4 @@
-"""Which settings make a cell another method than its algorithm and strategy by themselves."""
+"""Find the settings that make a cell's method differ from its algorithm and strategy as usual."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from discover_rl import config
 from discover_rl.studies.study import Cell
 
 IGNORED = ("eval.", "env.backend", "compute.", "score.", "metrics.")
-"""How the names of settings begin that make no other method."""
+"""Prefixes of settings that do not make another method."""
 LONG = 1_000_000
 """Steps enough for the rollouts of every preset."""
 
 
 def unusual_settings(cell: Cell) -> dict[str, Any]:
-    """The settings of a cell that have another value than by default or preset.
+    """Return the settings of a cell whose values differ from defaults and presets.
 
-    A setting that is written out with the value a run has anyway does not count.
+    A setting that a study's file repeats with its usual value does not count.
     """
     named = config.current_names(cell.settings)
     stated = {name: value for name, value in named.items() if not name.startswith(IGNORED)}
@@ -30,6 +30,6 @@ def unusual_settings(cell: Cell) -> dict[str, Any]:
 
 @functools.cache
 def _usual_settings(task: str, algorithm: str, strategy: str) -> Mapping[str, Any]:
-    """What a run has if nothing is set."""
+    """Return the settings of a run for which nothing is set."""
     (run,) = config.resolve(config.Request(task, algorithm, strategy, LONG))
     return run.settings

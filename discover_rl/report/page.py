@@ -1,8 +1,8 @@
 """The report as one HTML page, which needs no other file and no network.
 
-Its Content-Security-Policy allows the page's own style and script by their hashes and forbids all
-else. So nothing of a record would run, even if it got into the markup; and it does not, because the
-script inserts all text as text.
+Its Content-Security-Policy allows the page's own style and script by their hashes and forbids
+everything else. So text from a record could not run even as part of the markup. It is no part of
+it: the script inserts all text as text.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from discover_rl.report.comparisons import Analysis, Comparison
 from discover_rl.report.resampling import Interval
 
 NOTHING = "–"
-"""What tables show where there is no number."""
+"""The text for a missing number."""
 
 
 def comparison_table(analysis: Analysis) -> tables.Table:

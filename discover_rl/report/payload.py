@@ -36,7 +36,7 @@ Tree: TypeAlias = dict[str, Any]
 CurveCache: TypeAlias = dict[str, Tree]
 """Curves of earlier pages, by a hash of what they are computed from."""
 WINDOWS = (1, 5, 10)
-"""How many evaluations curves may be smoothed over."""
+"""How many evaluations curves may be smoothed over, where there are enough of them."""
 KINDS = {
     "paper": ("Mean ± ½ sd", "Mean of runs, half a standard deviation to either side"),
     "iqm": ("IQM, 95 %", "Interquartile mean of runs, 95 % bootstrap interval"),
@@ -48,7 +48,7 @@ megabytes."""
 FEWEST_POINTS = 60
 """How many points every curve may have, however many curves there are."""
 NUMBER = re.compile(r"\[?([+−-]?[\d,]*\.?\d+)")
-"""How an entry begins that is sorted by its number."""
+"""The beginning of an entry that is sorted by its number."""
 DASHES: dict[Any, tuple[float, ...]] = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1, 1.6)}
 """Dashes and gaps that Matplotlib has names for, in widths of the line."""
 
@@ -66,7 +66,9 @@ def build(
     """
     places = {id(results): i for i, results in enumerate(everything.cells)}
     grids: dict[tuple[int, ...], int] = {}  # steps that several curves share are listed once
-    curves = _curves(everything.cells, cache)
+    evaluations = max((len(results.steps) for results in everything.cells), default=0)
+    windows = sorted({bands.window_of(evaluations, window) for window in WINDOWS})
+    curves = _curves(everything.cells, windows, cache)
     cells = []
     for results, drawn in zip(everything.cells, curves, strict=True):
         steps = tuple(drawn["steps"])
@@ -80,8 +82,8 @@ def build(
         "states": [[state, states[state]] for state in status.STATES if states[state]],
         "facts": _facts(everything),
         "conclusion": conclusion.sentences(analyses),
-        "windows": WINDOWS,
-        "window": bands.WINDOW,
+        "windows": windows,
+        "window": bands.window_of(evaluations),
         "kinds": KINDS,
         "groups": [_group(analysis, places) for analysis in analyses],
         "grids": list(grids),
@@ -124,25 +126,26 @@ def _facts(everything: Data) -> list[list[str]]:
     return [*found, [f"{most}{everything.study.steps:,}", f"steps{part} a run"]]
 
 
-def _curves(cells: Sequence[Results], cache: CurveCache) -> list[Tree]:
+def _curves(cells: Sequence[Results], windows: list[int], cache: CurveCache) -> list[Tree]:
     """The curves of each cell, from the cache where they have not changed."""
     points = max(FEWEST_POINTS, min(bands.POINTS, MOST_POINTS // max(1, len(cells))))
     found = []
     for results in cells:
         shape = str(results.scores.shape)
-        texts = (str(points), shape, results.steps.tobytes(), results.scores.tobytes())
+        chosen = f"{points} {windows}"
+        texts = (chosen, shape, results.steps.tobytes(), results.scores.tobytes())
         raw = b"\0".join(text.encode() if isinstance(text, str) else text for text in texts)
         key = hashlib.sha256(raw).hexdigest()
-        found.append((key, cache.get(key) or _cell_curves(results, points)))
+        found.append((key, cache.get(key) or _cell_curves(results, windows, points)))
     cache.clear()
     cache.update(found)
     return [curves for _, curves in found]
 
 
-def _cell_curves(results: Results, points: int) -> Tree:
+def _cell_curves(results: Results, windows: list[int], points: int) -> Tree:
     """A cell's curves with every window and band, and how many runs they are of at each point."""
     drawn: Tree = {"steps": [], "curves": {}}
-    for window in WINDOWS if len(results.steps) else ():
+    for window in windows if len(results.steps) else ():
         usual = window == bands.WINDOW and points == bands.POINTS
         curves = results.curves if usual else results.smoothed(window, points)
         first = next(iter(curves.values()))

@@ -14,11 +14,13 @@ from __future__ import annotations
 import csv
 import functools
 import re
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from discover_rl.algorithms import ALGORITHMS
 from discover_rl.core.types import UserError
 from discover_rl.report.methods import unusual_settings
 from discover_rl.studies.study import Cell
+from discover_rl.system.paths import plain
 
 STEPS, EVERY = 1_000_000, 1_000
 """Steps of the authors' runs, and how many of them lie between evaluations."""
@@ -43,12 +46,18 @@ GRIDS = ("strategy.lam", "env.reward_delay")
 """Settings that the paper varies in a study of its own, which also has the usual value."""
 RIVALS = re.compile("noisy|psne|parameter|coherent|meta|greedy|no[ _-]?expl", re.IGNORECASE)
 """What the paths of files with other strategies' curves contain."""
+UNREADABLE = (OSError, ValueError, EOFError, TypeError)
+"""What NumPy raises about a file that is no array, or another kind of file than its name says."""
+MOST_BYTES = 2**27
+"""The largest file that is read, unpacked: a table of ten thousand runs takes less."""
+MOST_POINTS = 20_000
+"""The longest curve that is read; the authors' have about a thousand points."""
 RUN = re.compile(r"(?P<policy>.+)_(?P<kind>[A-Za-z0-9]+)-(?P<version>v\d+)_(?P<seed>\d+)")
 """The name of a file with one run's curve, without its suffix."""
 
 
 class Key(NamedTuple):
-    """Which published result is meant, whatever the task's version.
+    """The name of a published result. It does not contain the task's version.
 
     Attributes:
         study: 'evaluation', 'lambda', 'delayed_reward' or 'component'.
@@ -85,7 +94,7 @@ class Found(NamedTuple):
 @functools.cache
 def numbers() -> dict[Key, Number]:
     """All results of `published.csv`."""
-    text = resources.files("discover_rl.report").joinpath("published.csv").read_text()
+    text = resources.files("discover_rl.report").joinpath("published.csv").read_text("utf-8")
     found = {}
     for row in csv.DictReader(text.splitlines()):
         number = row["version"], float(row["mean"]), float(row["sd"]), int(row["seeds"])
@@ -142,7 +151,9 @@ def curves(path: Path) -> Found:
     """
     tables = [path] if path.suffix == ".npz" else sorted(path.glob("*.npz"))
     files = sorted(path.rglob("*.npy")) if path.is_dir() else []
-    if not (files or [table for table in tables if table.is_file()]):
+    # Plain files alone: reading a pipe waits.
+    tables, files = ([file for file in some if file.is_file()] for some in (tables, files))
+    if not files and not tables:
         raise UserError(f"{path} holds no curves: give a folder with .npy files, or an .npz.")
     rows: list[tuple[Key, np.ndarray]] = []
     left_out: Counter[str] = Counter()
@@ -153,7 +164,7 @@ def curves(path: Path) -> Found:
         if isinstance(named, str):
             left_out[named] += 1
         elif (curve := _read_run(file)) is None:
-            left_out["no numbers in them"] += 1
+            left_out["no curves in them"] += 1
         else:
             rows.append((named, curve))
     kept: dict[Key, list[np.ndarray]] = {}
@@ -190,17 +201,22 @@ def _key_of_file(path: Path) -> Key | str:
 
 
 def _read_run(file: Path) -> np.ndarray | None:
-    """A run's evaluations, or None if the file has no numbers.
+    """A run's evaluations, or None if the file has no numbers, or more than a curve has.
 
     The authors' arrays are text, and begin with a computer's name.
     """
     try:
+        if plain(file) > MOST_BYTES:
+            return None
         # Mapped, so that nothing is allocated by the numbers of a file that has no such content.
-        raw = np.load(file, mmap_mode="r", allow_pickle=False).ravel()
+        raw = np.load(file, mmap_mode="r", allow_pickle=False)
+        if not isinstance(raw, np.ndarray) or raw.size > MOST_POINTS:
+            return None
+        raw = raw.ravel()
         if raw.dtype.kind == "U":
             raw = [text for text in raw if not text.startswith(("HOST", "GPU"))]
         row = np.asarray(raw, float)
-    except (OSError, ValueError, EOFError):
+    except UNREADABLE:
         return None
     return row if row.size and np.isfinite(row).all() else None
 
@@ -209,11 +225,16 @@ def _read_table(file: Path) -> list[tuple[Key, np.ndarray]]:
     """All runs of an .npz file."""
     names = ("study", "algorithm", "task", "strategy", "setting")
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with ZipFile(file) as packed:
+            if (size := sum(it.file_size for it in packed.infolist())) > MOST_BYTES:
+                raise ValueError(f"its {size:,} bytes are more than {MOST_BYTES:,}")
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             returns = np.asarray(arrays["returns"], float)
+            if returns.ndim != 2 or returns.shape[1] > MOST_POINTS:
+                raise ValueError(f"returns are no rows of {MOST_POINTS:,} points at most")
             columns = [arrays[name].astype(str).tolist() for name in names]
             rows = list(zip(*columns, returns, strict=True))
-    except (OSError, ValueError, KeyError, MemoryError) as error:
+    except (*UNREADABLE, KeyError, MemoryError, BadZipFile, zlib.error) as error:
         raise UserError(
             f"{file} is no table of curves ({error}); it needs plain arrays of numbers and text: "
             f"returns, {', '.join(names)}."

@@ -78,7 +78,7 @@ def same_tasks(first: Scores, second: Scores, flat: bool = False) -> list[dict[s
     a, b = by_task(first, flat), by_task(second, flat)
     if a.keys() != b.keys():
         odd = ", ".join(sorted(a.keys() ^ b.keys()))
-        raise UserError(f"Only scores of the same tasks compare; one side alone has {odd}.")
+        raise UserError(f"Only scores of the same tasks can be compared; only one side has {odd}.")
     return [a, {task: b[task] for task in a}]
 
 

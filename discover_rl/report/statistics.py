@@ -228,7 +228,7 @@ def improvement(first: Scores, second: Scores, resampling: Resampling = DEFAULT)
 
     def samples() -> np.ndarray:
         rng = np.random.default_rng([resampling.seed, 0])
-        # How often each run was drawn is all that matters: no resample has to be compared anew.
+        # Runs are compared once: of a resample, only how often each run was drawn matters.
         counts = [
             [rng.multinomial(size, [1 / size] * size, resampling.resamples) for size in win.shape]
             for win in wins

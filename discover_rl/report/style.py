@@ -56,7 +56,9 @@ def figure(width: float, height: float, settings: Mapping[Any, Any] = SETTINGS) 
     from matplotlib.figure import Figure
 
     # With a fixed salt, the names of an SVG file's elements are the same every time.
-    with mpl.rc_context({"svg.hashsalt": "discover_rl", **settings}):
+    with mpl.rc_context():
+        mpl.rcdefaults()  # whatever a matplotlibrc, which may lie in the working directory, says
+        mpl.rcParams.update({"svg.hashsalt": "discover_rl", **settings})
         yield Figure(figsize=(width, height), layout="constrained")
 
 

@@ -16,7 +16,7 @@ from discover_rl.report.resampling import Interval
 from discover_rl.report.statistics import Reached
 
 VERDICTS = {1: "{} is better", -1: "{} is worse", 0: "no difference can be claimed"}
-"""What is said of a line, by `Comparison.claim`."""
+"""The wording for a line, by `Comparison.claim`."""
 MOST_LINES = 50
 """How many lines a list of runs may have."""
 
@@ -69,15 +69,15 @@ def _lacking(results: Results, failed: bool) -> list[str]:
 
 
 def sentences(analysis: Analysis) -> list[str]:
-    """Paragraphs and lists on a group."""
+    """What can be said of a group: Markdown paragraphs and lists, one string each."""
     group = analysis.group
     if not group.rivals:
         return [f"There is one {group.kind} only, {quoted(group.base)}: nothing to compare."]
     parts = [
         f"All is compared with {quoted(group.base)} ({group.why}): difference of interquartile "
         "means (IQMs) of final scores, with its 95 % bootstrap interval. The area under the curve "
-        "is the mean return over a run from step 0 to its end; it is compared in the same way, and "
-        "by the same rules it is claimed or not: lines may end alike of which one learns sooner."
+        "is the mean return over a run, from step 0 to its end. It is compared in the same way and "
+        "by the same rules, since two methods may end alike though one of them learns sooner."
     ]
     lines = [f"- {comparison_text(compared, group.base)}" for compared in analysis.comparisons]
     parts.append("\n".join(lines) or f"- There is nothing to compare with {quoted(group.base)}.")
@@ -113,7 +113,7 @@ def comparison_text(compared: Comparison, base: str) -> str:
 
 
 def verdict(difference: Interval, runs: Sequence[int], label: str, failed: int = 0) -> str:
-    """What can be claimed of a line, or why nothing can.
+    """Say what can be claimed about a line, or why nothing can.
 
     Args:
         difference: To the baseline.
@@ -206,6 +206,11 @@ def provenance(everything: Data, notes: Sequence[str] = ()) -> list[str]:
     found = ["\n".join(made_by) or "No run has begun."]
     if len(origins) > 1:
         found.append("Not all runs were made by the same code and versions.")
+    for name, states in everything.changed_code.items():
+        found.append(
+            f"The code of {name} is not the same in all runs: there are {states} states of it, and "
+            "some runs went on by `--anyway`."
+        )
     return found + list(notes)
 
 

@@ -27,7 +27,7 @@ DETAILS = (
 )
 """Columns of the CSV with the details."""
 AREA = "area under the curve: mean return over a run, from step 0 to its end"
-"""What is said of areas, see `Results.area`."""
+"""The explanation of areas, see `Results.area`."""
 SUFFIXES = (".md", ".tex", "-area.tex", "-details.tex", ".csv", "-comparisons.csv")
 """How the names of a group's files end."""
 
@@ -289,7 +289,7 @@ def _scores(line: Results) -> dict[str, float | None]:
 
 
 def _measure(group: Group) -> str:
-    """What a score is, in words."""
+    """Describe a score in words."""
     lines = [line for line in _lines(group) if len(line.steps)]
     counts = sorted({line.averaged for line in lines}) or [scores.MOST]
     steps = sorted({line.cell.steps for line in _lines(group)})

@@ -1,4 +1,4 @@
-"""Checkpoints: all of a cohort at one step, in one folder that is whole or not there.
+"""Checkpoints: everything in a cohort at one step, in a folder that is either complete or absent.
 
 `checkpoint-<step>/` has a file per lane – networks, optimisers, strategy, counters, the actions of
 the running episode – and a manifest, `cohort.json`, which names every file with its size and
@@ -11,30 +11,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import jax
 import numpy as np
-import safetensors.numpy
 
 from discover_rl.config import Run
 from discover_rl.core.pytrees import stack
 from discover_rl.core.types import UserError
 from discover_rl.envs.vector import EndedEpisodes, Episode
-from discover_rl.storage import files, replay_segments, schemas
+from discover_rl.storage import files, lane_arrays, manifests, replay_segments, schemas
 from discover_rl.storage.schemas import Count, Format
 from discover_rl.system import provenance
 
+T = TypeVar("T")
+
 FORMAT = 3
-"""The version of what is written here; others are refused."""
+"""The version of the format; files of another version are refused."""
+NAME = re.compile("checkpoint-(0|[1-9][0-9]{0,9})")
+"""What the folder of a checkpoint is called."""
 MANIFEST = "cohort.json"
+"""The file that names all others of a checkpoint."""
 LANE = "lane.safetensors"
-"""The file of a lane in a folder of its own, with all but the bulk of its replay."""
-ACTIONS = "episode.actions"
-"""The array of the running episodes' actions, one after the other."""
+"""The name of a lane's file where it has a folder of its own. It has all arrays but those of the
+replay buffer."""
 
 
 class EpisodeShape(TypedDict):
@@ -47,7 +51,7 @@ class EpisodeShape(TypedDict):
 
 
 class LaneShape(TypedDict):
-    """A lane's entry in a manifest. Only one that lived has all of it."""
+    """A lane's entry in a manifest. A lane that has failed lacks some of its keys."""
 
     name: schemas.Below
     run: schemas.RunShape
@@ -60,7 +64,7 @@ class LaneShape(TypedDict):
 
 
 class Manifest(TypedDict):
-    """What a manifest has after its first line."""
+    """The content of a manifest after its first line."""
 
     step: Count
     code: dict[str, str]
@@ -75,27 +79,46 @@ class LaneState(NamedTuple):
 
 
 def find(workdir: Path) -> Path | None:
-    """The newest whole checkpoint in a folder, if there is one."""
-    steps = [path.parent.name.removeprefix("checkpoint-") for path in workdir.glob(f"*/{MANIFEST}")]
-    newest = max((int(step) for step in steps if step.isdecimal()), default=None)
-    return None if newest is None else workdir / f"checkpoint-{newest}"
+    """The newest whole checkpoint in a folder, if there is one; no link is followed."""
+    folders = (path.parent for path in workdir.glob(f"*/{MANIFEST}"))
+    names = (NAME.fullmatch(path.name) for path in folders if not path.is_symlink())
+    newest = max((int(name[1]) for name in names if name), default=None)
+    return None if newest is None else folder_of(workdir, newest)
+
+
+def folder_of(workdir: Path, step: int) -> Path:
+    """The folder of the checkpoint at a step."""
+    return workdir / f"checkpoint-{step}"
 
 
 def manifest(path: Path) -> Manifest:
     """The manifest of a checkpoint; a UserError if it is damaged or of another format."""
+    content = read_manifest(path, Manifest)
+    if content["step"] != _step(path):
+        raise schemas.malformed(path, f"its {MANIFEST}")
+    manifests.check_lanes(path, content)
+    return content
+
+
+def read_manifest(path: Path, shape: type[T]) -> T:
+    """The manifest in a folder, of this shape; a UserError if a byte of it has changed."""
     raw = schemas.content(path / MANIFEST)
     first, _, body = raw.partition(b"\n")
     # Manifests of formats before 3 are one JSON text of many lines.
     found = schemas.decode(raw if first == b"{" else first, Format, str(path))["format"]
     if found != FORMAT:
         raise UserError(
-            f"{path} has format {found}, and this version goes on from {FORMAT}; finish these runs "
+            f"{path} has format {found}, and this version reads format {FORMAT}; finish these runs "
             f"with the version that began them, or remove {path} to start them over."
         )
-    content = schemas.decode(body, Manifest, str(path)) if with_checksum(body) == raw else None
-    if content is None or content["step"] != _step(path):
+    if with_checksum(body) != raw:
         raise schemas.malformed(path, f"its {MANIFEST}")
-    return content
+    return schemas.decode(body, shape, str(path))
+
+
+def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
+    """Write the manifest in a folder, behind a line with its format and checksum."""
+    files.write(path / MANIFEST, with_checksum(json.dumps(content, indent=1).encode()))
 
 
 def with_checksum(body: bytes) -> bytes:
@@ -109,8 +132,8 @@ def clear(workdir: Path, failed: Sequence[str] = (), out: Path | None = None) ->
 
     Args:
         workdir: where its checkpoints are.
-        failed: runs that failed; what they had last is kept, in their folders.
-        out: the folder that these are in; `workdir` by default.
+        failed: runs that failed; their part of the last checkpoint is kept, in their folders.
+        out: the folder with the runs' folders; `workdir` by default.
     """
     last = find(workdir)
     if last:
@@ -118,7 +141,7 @@ def clear(workdir: Path, failed: Sequence[str] = (), out: Path | None = None) ->
             where = (out or workdir) / entry["name"] / "last-good"
             if entry["name"] in failed and entry["file"] and not where.exists():
                 copy_lane(last, entry, where)
-        # From here on there is no checkpoint, only files that are left to remove.
+        # Without its manifest the folder no longer counts as a checkpoint.
         (last / MANIFEST).unlink()
     for path in (*workdir.glob("checkpoint-*"), workdir / "replay"):
         files.remove(path)
@@ -134,7 +157,7 @@ def copy_lane(last: Path, entry: Mapping[str, Any], where: Path) -> None:
         file = last.parent / segment["file"]
         (draft / "replay").mkdir(exist_ok=True)
         shutil.copyfile(file, draft / "replay" / file.name)
-    files.write(draft / MANIFEST, json.dumps(entry, indent=1).encode())
+    write_manifest(draft, entry)
     files.remove(where)
     draft.rename(where)
 
@@ -157,7 +180,7 @@ def save(
     state: Any,
     episodes: Sequence[Sequence[Episode]],
 ) -> bool:
-    """Write a checkpoint of the living lanes; dead ones keep what they have in the last.
+    """Write a checkpoint of the living lanes; failed lanes keep their part of the one before.
 
     Args:
         out: the folder for checkpoints.
@@ -168,74 +191,41 @@ def save(
         episodes: the running episodes of each lane.
 
     Returns:
-        Whether it was written. It is not if something in a living lane is not finite: the next step
-        will notice and say what, and until then the last checkpoint is the better one.
+        Whether it was written. It is not if something in a living lane is not finite. The next step
+        will find and name that, and until then the checkpoint before is the better one.
     """
-    slim = jax.device_get(_without_bulk(state))
-    living = np.flatnonzero(alive).tolist()
-    lanes = {i: named(jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), slim)) for i in living}
-    if not all(_is_sound(name, leaf) for arrays in lanes.values() for name, leaf in arrays.items()):
+    files.refuse_links(out, ["replay"])
+    slim = jax.device_get(without_bulk(state))
+    lanes = lane_arrays.of_lanes(slim, np.flatnonzero(alive).tolist())
+    if any(map(lane_arrays.first_unsound, lanes.values())):
         return False
     last = find(out)
     if last and manifest(last)["step"] == step:
         return True  # stopped again before the first step
     before = {lane["name"]: lane for lane in manifest(last)["lanes"]} if last else {}
-    draft = out / f"checkpoint-{step}.tmp"
+    draft = folder_of(out, step).with_suffix(".tmp")
     files.remove(draft)
     draft.mkdir(parents=True)
 
-    spans, fresh, known = [[0, 0]] * len(runs), [], [[0, 0]] * len(runs)
-    if _has_replay(state):
-        spans = np.stack([slim.replay["inserted"], slim.replay["head"] + 1], axis=1).tolist()
-        # Of a dead lane nothing is fetched any more.
-        known = [
-            replay_segments.reached(before.get(run.name)) if i in lanes else spans[i]
-            for i, run in enumerate(runs)
-        ]
-        fresh = replay_segments.new_contents(state.replay, np.asarray(known))
+    segments: Mapping[int, list[Any]] = {}
+    if has_replay(state):
+        names = {i: runs[i].name for i in lanes}
+        segments = replay_segments.save(out, names, state.replay, slim.replay, before)
     entries = []
     for i, run in enumerate(runs):
         if i not in lanes:
             nothing = {"name": run.name, "run": run.to_json(), "file": None, "replay": []}
             entries.append(before.get(run.name, nothing) | {"alive": False})
             continue
-        file = f"{run.name.replace('/', '+')}.safetensors"
-        span = spans[i]
-        segments = list(before[run.name]["replay"]) if run.name in before else []
-        if span != known[i]:
-            segment = f"replay/{run.name}/{span[0]}-{span[1]}.safetensors"
-            checksum = files.write(out / segment, safetensors.numpy.save(fresh[i]))
-            first = [span[0] - len(fresh[i]["row"]), span[1] - len(fresh[i]["rows"])]
-            segments.append({"file": segment, "checksum": checksum, "from": first, "to": span})
-        oldest = int(slim.replay["oldest"][i]) if _has_replay(state) else 0
-        arrays = lanes[i] | {ACTIONS: np.concatenate([it.actions for it in episodes[i]])}
-        entries.append(
-            {
-                "name": run.name,
-                "run": run.to_json(),
-                "step": step,
-                "alive": True,
-                "file": file,
-                "checksum": files.write(draft / file, safetensors.numpy.save(arrays)),
-                "episodes": [
-                    {
-                        "number": it.number,
-                        "steps": len(it.actions),
-                        "digest": it.digest,
-                        "before": list(it.before),
-                    }
-                    for it in episodes[i]
-                ],
-                # A segment also holds the row that the next segment's first transition starts from.
-                "replay": [segment for segment in segments if segment["to"][0] >= oldest],
-            }
-        )
+        path = draft / manifests.file_of(run.name)
+        entry = lane_arrays.write(path, run, step, lanes[i], episodes[i])
+        entries.append(entry | {"replay": segments.get(i, [])})
     for entry in entries:
         if last and entry["file"] and not entry["alive"]:
             shutil.copyfile(last / entry["file"], draft / entry["file"])
     content = {"step": step, "code": provenance.code(), "lanes": entries}
-    files.write(draft / MANIFEST, with_checksum(json.dumps(content, indent=1).encode()))
-    draft.rename(out / f"checkpoint-{step}")
+    write_manifest(draft, content)
+    draft.rename(folder_of(out, step))
     files.sync(out)
     _tidy(out, step, content)
     return True
@@ -251,8 +241,8 @@ def load(path: Path, like: Any) -> tuple[Any, list[list[Episode]]]:
     Returns:
         The state with lanes in front, on the host, and the running episodes of each lane.
 
-    Dead lanes come along as zeros: a program for fewer lanes would round differently, and the
-    living ones would no longer be exact.
+    Failed lanes are loaded as zeros. Without them the program would have fewer lanes and round
+    differently, and the living lanes would not be resumed exactly.
     """
     lanes = [_load_lane(path, entry, like) for entry in manifest(path)["lanes"]]
     return stack([lane.state for lane in lanes]), [lane.episodes for lane in lanes]
@@ -262,9 +252,13 @@ def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> LaneState:
     if not entry["alive"]:
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), like)
         return LaneState(zeros, [])
-    arrays = safetensors.numpy.load(files.read(path / entry["file"], entry["checksum"]))
-    actions = arrays.pop(ACTIONS)
-    expected = named(_without_bulk(like))
+    arrays = manifests.read_arrays(path / entry["file"], entry["checksum"])
+    actions = arrays.pop(lane_arrays.ACTIONS, np.zeros((0, 0)))
+    if not np.isfinite(actions).all() or lane_arrays.first_unsound(arrays):
+        raise schemas.malformed(path / entry["file"], "numbers that are not finite")
+    if (actions.ndim, actions.dtype) != (2, np.float32):
+        raise schemas.malformed(path / entry["file"], f"its {lane_arrays.ACTIONS}")
+    expected = lane_arrays.named(without_bulk(like))
     for name in sorted(expected.keys() | arrays.keys()):
         here, there = expected.get(name), arrays.get(name)
         if (
@@ -273,9 +267,9 @@ def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> LaneState:
             or (here.shape[1:], here.dtype) != (there.shape, there.dtype)
         ):
             raise UserError(
-                f"{path} does not fit this agent: {name} is not the same there and here."
+                f"{path} does not fit this agent: {name} is not the same array there and here."
             )
-    structure = jax.tree.structure(_without_bulk(like))
+    structure = jax.tree.structure(without_bulk(like))
     slim = jax.tree.unflatten(structure, [arrays[name] for name in expected])
     ends = np.cumsum([it["steps"] for it in entry["episodes"]])
     if ends[-1:] != [len(actions)]:
@@ -284,42 +278,43 @@ def _load_lane(path: Path, entry: Mapping[str, Any], like: Any) -> LaneState:
         Episode(it["number"], taken, it["digest"], EndedEpisodes(*it["before"]))
         for it, taken in zip(entry["episodes"], np.split(actions, ends[:-1]), strict=True)
     ]
-    if _has_replay(like):
+    if has_replay(like):
         replay_segments.check(path, entry, slim.replay)
-        bulk = replay_segments.load(path.parent, entry, like.replay)
+        bulk = replay_segments.load(path.parent, entry, slim.replay, like.replay)
         slim = slim._replace(replay=like.replay._replace(**slim.replay, **bulk))
     return LaneState(slim, episodes)
 
 
-def _is_sound(name: str, leaf: np.ndarray) -> bool:
-    """Finite; an optimiser's moment may overflow, which stops learning but goes on exactly."""
-    return bool(np.isfinite(leaf).all() or ("optimiser" in name and not np.isnan(leaf).any()))
+def unsound(state: Any, living: Sequence[int]) -> dict[int, str]:
+    """Find the living lanes that keep `save` from writing, each with the name of a bad array.
+
+    Args:
+        state: of the agent, lanes in front.
+        living: the lanes that are trained.
+    """
+    lanes = lane_arrays.of_lanes(jax.device_get(without_bulk(state)), living)
+    found = {lane: lane_arrays.first_unsound(arrays) for lane, arrays in lanes.items()}
+    return {lane: name for lane, name in found.items() if name}
 
 
-def _has_replay(state: Any) -> bool:
-    """Whether there is a replay buffer; a rollout is small enough to be written each time."""
+def has_replay(state: Any) -> bool:
+    """Whether there is a replay buffer. A rollout needs no segments: it is small."""
     return hasattr(state, "replay")
 
 
-def _without_bulk(state: Any) -> Any:
-    """A state without the bulk of its replay: what is written anew each time."""
+def without_bulk(state: Any) -> Any:
+    """Return a state without the large arrays of its replay buffer, to be written each time."""
     return (
         state._replace(replay=replay_segments.counters(state.replay))
-        if _has_replay(state)
+        if has_replay(state)
         else state
     )
-
-
-def named(tree: Any) -> dict[str, Any]:
-    """Leaves by their path, as 'learner.actor.net.head.weight'."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _tidy(out: Path, step: int, content: Mapping[str, Any]) -> None:
     """Remove older checkpoints and segments that no lane needs any more."""
     for path in out.glob("checkpoint-*"):
-        if path.name != f"checkpoint-{step}":
+        if path != folder_of(out, step):
             files.remove(path)
     needed = {segment["file"] for lane in content["lanes"] for segment in lane["replay"]}
     for path in (out / "replay").rglob("*.safetensors*"):

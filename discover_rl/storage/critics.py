@@ -22,13 +22,13 @@ FILES = Files("critic.safetensors", "critic.json")
 
 
 class Description(network_files.Description):
-    """What `critic.json` has."""
+    """The content of `critic.json`."""
 
     action: Literal["input", "second layer", ""]
 
 
 class Critic:
-    """What a run has learned to expect: Q(s, a) off-policy, V(s) on-policy.
+    """A trained value function: Q(s, a) off-policy, V(s) on-policy.
 
     Values are in the units that the algorithm learned in: A2C and PPO divide rewards by a running
     standard deviation, SAC multiplies them by its `reward_scale` and counts entropy as reward.
@@ -42,7 +42,7 @@ class Critic:
         """Where it comes from: the run, fully resolved, and the step."""
 
     def __call__(self, obs: Any, action: Any = None) -> np.ndarray:
-        """The value of one observation, or of a batch of them; of twin critics the smaller one.
+        """Return the value of one observation or of a batch; with twin critics the smaller one.
 
         Args:
             obs: (*observation_shape) or (n, *observation_shape); one observation may be a dict.
@@ -54,7 +54,7 @@ class Critic:
         return self.each(obs, action).min(axis=0)
 
     def each(self, obs: Any, action: Any = None) -> np.ndarray:
-        """The same for every critic by itself: (critics,) or (critics, n)."""
+        """Return the value that each critic gives: (critics,) or (critics, n)."""
         obs = np.asarray(flatten(obs) if isinstance(obs, Mapping) else obs, np.float32)
         alone = obs.shape == self.spec.observation_shape
         rows = _rows("observations", obs, self.spec.observation_shape)
@@ -92,7 +92,7 @@ def load_critic(folder: Path) -> Critic:
 
 
 def _read(arrays: Mapping[str, np.ndarray], spec: Spec, description: Description) -> Net:
-    """The critic's network, or several; a ValueError if the arrays are none for these spaces."""
+    """Read the critics' network; a ValueError if the arrays do not fit these spaces."""
     at = description["action"]
     action = spec.action_size if at else 0
     late = at == "second layer"

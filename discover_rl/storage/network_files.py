@@ -1,7 +1,7 @@
 """A trained network in two files: its arrays as safetensors, and what they mean as JSON.
 
 There is no pickle, so loading a stranger's network runs none of their code, and no JAX, so it loads
-in a moment. What does not fit together is refused before anything is computed with it.
+in a moment. Files that do not fit together are refused before anything is computed with them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,31 @@ from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar
 import msgspec
 import numpy as np
 from msgspec import Meta
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
 from discover_rl.core import networks
 from discover_rl.core.types import CriticHead, Net, PolicyHead, Spec, UserError
-from discover_rl.storage import schemas
-from discover_rl.storage.schemas import Count, Format, Name, Positive, Seed, Value
+from discover_rl.storage import array_files, schemas
+from discover_rl.storage.schemas import (
+    Backend,
+    Count,
+    Format,
+    KnownSettings,
+    Name,
+    Positive,
+    Seed,
+    Value,
+)
 
 FORMAT = 1
-"""The version of what is written here; others are refused."""
+"""The version of the format; files of another version are refused."""
 
 Shape = Annotated[list[Positive], Meta(max_length=8)]
+"""The shape of observations or of actions."""
 Bounds = Annotated[list[float], Meta(min_length=1)]
+"""Bounds of actions, one for each dimension."""
 Activation = Annotated[str, Meta(pattern=f"^({'|'.join(networks.ACTIVATIONS)})$")]
+"""The name of a nonlinearity."""
 
 
 class Files(NamedTuple):
@@ -39,7 +50,7 @@ class Files(NamedTuple):
 
 
 class Description(Format):
-    """What the JSON file of every network has."""
+    """The content of the JSON file of every network."""
 
     observation_shape: Shape
     action_shape: Shape
@@ -59,7 +70,7 @@ class About(TypedDict, total=False):
     seed: Seed
     settings: dict[str, Value]
     step: Count
-    backend: Name
+    backend: Backend
 
 
 Described = TypeVar("Described", bound=Description)
@@ -68,7 +79,15 @@ Described = TypeVar("Described", bound=Description)
 def to_bytes(
     files: Files, net: Net, spec: Spec, head: PolicyHead | CriticHead, about: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """The contents of a network's files, by their names."""
+    """Return the contents of a network's files, by their names.
+
+    Args:
+        files: the names.
+        net: the parameters; NumPy arrays, without lanes.
+        spec: the spaces of the task.
+        head: what the network's outputs mean, or its inputs.
+        about: where it comes from (`About`).
+    """
     description = {
         "format": FORMAT,
         "observation_shape": spec.observation_shape,
@@ -96,14 +115,14 @@ def load(
     shape: type[Described],
     read: Callable[[Mapping[str, np.ndarray], Spec, Described], Net],
 ) -> tuple[Net, Spec, Described]:
-    """A network, its spaces and its description, from files.
+    """Load a network, its spaces and its description.
 
     Args:
-        what: what it is, for messages: "policy".
+        what: the word for it in messages, such as "policy".
         folder: where the files are.
         files: their names.
         shape: of the description.
-        read: (arrays, spec, description) → the network; a ValueError if the arrays are none.
+        read: (arrays, spec, description) → the network; a ValueError if the arrays do not fit.
 
     Raises:
         UserError: they cannot be read, or do not fit together.
@@ -112,18 +131,21 @@ def load(
         raw = schemas.content(folder / files.description)
         there = schemas.decoder(Format).decode(raw)["format"]
         if there != FORMAT:
-            raise UserError(f"{folder} holds a {what} of format {there}, and this is {FORMAT}.")
+            raise UserError(
+                f"{folder} holds a {what} of format {there}; this version reads format {FORMAT}."
+            )
         description = schemas.decoder(shape).decode(raw)
-        msgspec.convert(description["about"], About)
+        about = msgspec.convert(description["about"], About)
+        msgspec.convert(about.get("settings", {}), KnownSettings)
         spec = _spec(description)
-        return read(load_file(folder / files.arrays), spec, description), spec, description
-    except (OSError, ValueError, RecursionError, SafetensorError) as error:
+        return read(array_files.read(folder / files.arrays), spec, description), spec, description
+    except (OSError, ValueError, RecursionError) as error:
         why = schemas.reason(error)
         raise UserError(f"The {what} in {folder} cannot be read: {why}.") from error
 
 
 def _spec(description: Description) -> Spec:
-    """The spaces that a description names; a ValueError if they cannot be."""
+    """Return the spaces that a description names; a ValueError if they are impossible."""
     low, high = description["low"], description["high"]
     if not len(low) == len(high) == math.prod(description["action_shape"]):
         raise ValueError("its bounds are not those of its actions")
@@ -141,21 +163,21 @@ def network(
     late: bool = False,
     ensemble: bool = False,
 ) -> Net:
-    """The network of these arrays; a ValueError if they are not one of these sizes.
+    """Return the network of these arrays; a ValueError if they are not a network of these sizes.
 
-    What is not named here would be ignored, so it is refused: no version has written it.
+    An array with an unknown name is refused: it would be ignored, and no version has written it.
 
     Args:
         arrays: by "layer.part".
         observation: how many numbers an observation has.
         outputs: how many numbers the head gives.
-        action: how many numbers join the observation.
-        late: whether they join it at the second hidden layer, as in `networks.init`.
-        ensemble: whether there may be several networks, in front of all axes.
+        action: how many numbers of an action the network takes.
+        late: whether the action enters at the second hidden layer, as in `networks.init`.
+        ensemble: whether there may be several networks, along a leading axis.
     """
     left, width = dict(arrays), observation
     depth = sum(name.startswith("layer") and name.endswith(".weight") for name in arrays)
-    joint = networks.joint(depth) if late else 0
+    joined = networks.late_layer(depth) if late else 0
     head = arrays.get("head.weight")
     front = head.shape[:1] if ensemble and head is not None and head.ndim == 3 else ()
     net: dict[str, dict[str, np.ndarray]] = {}
@@ -177,7 +199,7 @@ def network(
     if "input.mean" in arrays:
         take("input", mean=(observation,), deviation=(observation,))
     for i, layer in enumerate((*(f"layer{i}" for i in range(depth)), "head")):
-        last, width = layer == "head", width + action * (i == joint)
+        last, width = layer == "head", width + action * (i == joined)
         take(layer, weight=(*front, width, outputs if last else None))
         width = net[layer]["weight"].shape[-1]
         take(layer, bias=(*front, width))

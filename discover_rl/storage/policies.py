@@ -25,7 +25,7 @@ BEST = Files("policy-best.safetensors", "policy-best.json")
 
 
 class Description(network_files.Description):
-    """What `policy.json` has."""
+    """The content of `policy.json`."""
 
     squash: bool
 
@@ -71,7 +71,7 @@ class Policy:
         return np.asarray(networks.mean_action(self.head, self.net, obs))
 
     def to_bytes(self, best: bool = False) -> dict[str, bytes]:
-        """The contents of the policy's files, by their names; those of the `best` have others."""
+        """Return the contents of the policy's files by name; `best` chooses the names."""
         files = BEST if best else LAST
         return network_files.to_bytes(files, self.net, self.spec, self.head, self.about)
 
@@ -92,9 +92,11 @@ def load_policy(path: str | Path, best: bool = False) -> Policy:
     Raises:
         UserError: there is none, there are several, or it cannot be read.
 
-    Example:
-        policy = load_policy("runs/hopper/seed-0")
-        action, _ = policy.predict(obs)
+    Examples:
+        >>> policy = load_policy("runs/Pendulum-v1-td3-discover/seed-0")  # doctest: +SKIP
+        >>> action, _ = policy.predict([1.0, 0.0, 0.0])  # doctest: +SKIP
+        >>> action.shape  # doctest: +SKIP
+        (1,)
     """
     found = [Path(path)] if (Path(path) / LAST.description).exists() else find_policies(path)
     if not found:

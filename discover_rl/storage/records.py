@@ -1,13 +1,13 @@
 """Records: one file of JSON lines per run, from which everything else is read.
 
-Line 1 is the run with all its settings and the versions of the code; then comes a line per
-evaluation ("returns"), event ("event") or measurement of training ("metrics"). A record is only
-ever appended to, and synced; a torn last line is dropped when it is read. Whether a run is done is
-read from its record: there is no flag that could be wrong.
+Line 1 is the run with all its settings and the versions of the code. Every further line is an
+evaluation ("returns"), an event ("event") or a measurement of training ("metrics"). Lines are only
+appended, and synced. A torn last line is dropped on reading. Whether a run is done is read from its
+record: there is no flag that could be wrong.
 
-All records are read by `read_record`, so that all commands agree on which are whole: every line has
-its shape, steps never go back, and evaluations are at the steps where they are due, each once, with
-all their episodes. A record that is not whole counts for nothing.
+Every command reads records by `read_record`, so all agree on which ones are valid: every line has
+its shape, steps never decrease, and there is one evaluation at every step where one is due, with
+all its episodes. A record that is not valid counts for nothing.
 """
 
 from __future__ import annotations
@@ -22,21 +22,28 @@ from msgspec import Meta
 
 from discover_rl.core.types import UserError
 from discover_rl.storage import files, schemas
-from discover_rl.storage.schemas import Count, Name, RunShape, Text
+from discover_rl.storage.schemas import Backend, Count, Name, RunShape, Text
 
+RECORD_FILE = "record.jsonl"
+"""The file with a run's record."""
 REPLAY_FILE = "replay.safetensors"
-"""In a run's folder, with compute.keep_replay: a `ReplayExport`."""
+"""The file with a run's `ReplayExport`, if compute.keep_replay is set."""
 FATAL = ("diverged", "crashed")
 """Events of failures, which end a run; nothing follows them in a record."""
 STOPPED = "stopped"
-"""The event that ends a run early because that was asked for; nothing follows it either."""
+"""The event that ends a run early on request; nothing follows it either."""
 
-Numbers = dict[Name, int | float | None]
+MOST_RETURN = 1e38
+"""The largest size of a return: rewards are learned from in single precision, which ends there."""
+Return = Annotated[float, Meta(ge=-MOST_RETURN, le=MOST_RETURN)]
+"""The return of an episode."""
+Numbers = dict[Name, Annotated[int, Meta(ge=-(2**53), le=2**53)] | float | None]
+"""Numbers by name; None where one is not finite."""
 _Dotted = TypedDict("_Dotted", {"score.last": Count}, total=False)
 
 
 class Sources(TypedDict, total=False):
-    """Hashes of the user's own code that a run is made of, where there is such."""
+    """Hashes of the user's own code that a run uses, if it uses any."""
 
     task_source: Text
     strategy_source: Text
@@ -50,14 +57,14 @@ class Header(_Dotted, Sources):
     code: NotRequired[dict[Name, Text]]
     commit: NotRequired[Text | None]
     device: NotRequired[Text | None]
-    backend: NotRequired[Name]
+    backend: NotRequired[Backend]
 
 
 class Line(Sources):
-    """Another line of a record: an evaluation (returns, lengths), an event or a measurement."""
+    """A line after the first: an evaluation (returns, lengths), an event or a measurement."""
 
     step: Count
-    returns: NotRequired[Annotated[list[float], Meta(min_length=1)]]
+    returns: NotRequired[Annotated[list[Return], Meta(min_length=1)]]
     lengths: NotRequired[list[Count]]
     report: NotRequired[Numbers]
     metrics: NotRequired[Numbers]
@@ -67,11 +74,12 @@ class Line(Sources):
 
 
 class Contents(NamedTuple):
-    """What a record says; nothing, if there is none or if it is not whole."""
+    """The content of a record; empty if there is no record or if it is not valid."""
 
     header: Any = None  # a Header; None if nothing is recorded yet
     lines: Sequence[Mapping[str, Any]] = ()  # Line, all but the header
     damage: str = ""  # where and why it is not whole, in words; '' if it is
+    torn: bool = False  # whether the file ends with a part of a line, which was left out
 
     @property
     def last(self) -> Mapping[str, Any]:
@@ -115,7 +123,7 @@ class Contents(NamedTuple):
 
 
 def sources_in(*lines: Mapping[str, Any]) -> dict[str, str]:
-    """The hashes of the user's own code that lines of a record have; later ones count.
+    """Return the hashes of the user's own code in lines of a record; later lines win.
 
     >>> sources_in({"run": {}, "task_source": "12"}, {"step": 5, "task_source": "34"})
     {'task_source': '34'}
@@ -125,30 +133,39 @@ def sources_in(*lines: Mapping[str, Any]) -> dict[str, str]:
 
 def record_path(out: Path, name: str) -> Path:
     """Where the record of the run with this name is."""
-    return out / name / "record.jsonl"
+    return out / name / RECORD_FILE
+
+
+def record_paths(folder: Path) -> list[Path]:
+    """Where all records at or below a folder are, in order."""
+    return sorted(folder.rglob(RECORD_FILE))
 
 
 def read_record(path: Path) -> Contents:
     """Read a record and check all of it; a torn last line is left out."""
     try:
         raw = schemas.content(path)
-        header, _, rest = raw[: raw.rfind(b"\n") + 1].partition(b"\n")
+        end = raw.rfind(b"\n") + 1
+        header, _, rest = raw[:end].partition(b"\n")
         if not header and not rest:
-            return Contents()
+            return Contents(torn=end < len(raw))
         found = Contents(
             schemas.decode(header, Header, f"{path}, line 1,"),
             schemas.decode_lines(rest, Line, path, first=2),
+            torn=end < len(raw),
         )
         _check(path, found)
     except FileNotFoundError:
         return Contents()
+    except OSError as error:
+        return Contents(damage=f"{path} cannot be read ({error.strerror}).")
     except schemas.Malformed as error:
         return Contents(damage=str(error))
     return found
 
 
 def _check(path: Path, record: Contents) -> None:
-    """Raise Malformed if the lines of a record, each as it should be, are not together."""
+    """Raise Malformed if lines that are valid by themselves do not fit together."""
     run = record.header["run"]
     known = schemas.check(run["settings"], schemas.KnownSettings, f"{path}, line 1,")
     every, steps = known.get("eval.every"), run["steps"]
@@ -177,7 +194,7 @@ def _check(path: Path, record: Contents) -> None:
 
 
 class Record:
-    """One run's record, to go on with. A damaged one is refused by a UserError."""
+    """One run's record, to be read and appended to. A damaged one raises a UserError."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -185,10 +202,11 @@ class Record:
         if found.damage:
             raise UserError(found.damage)
         self.lines = [found.header, *found.lines] if found.header else []
+        self._torn = found.torn
 
     @property
     def contents(self) -> Contents:
-        """What it says."""
+        """The content of the record."""
         return Contents(self.lines[0], self.lines[1:]) if self.lines else Contents()
 
     @property
@@ -249,18 +267,28 @@ class Record:
             sync: whether to make sure that it is on disk, with all lines before it.
         """
         assert line.keys() <= Line.__annotations__.keys(), "Line says what it may have"
+        encoded = _encoded(line)
+        if self._torn:  # what is appended to a part of a line would belong to that line
+            self._write()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
-            file.write(_encoded(line))
+            self._torn = True  # until all of it is written
+            file.write(encoded)
             file.flush()
             if sync:
                 os.fsync(file.fileno())
+        self._torn = False
         self.lines.append(dict(line))
 
     def cut(self, step: int) -> None:
-        """Drop everything after `step`, for a resumed run that is about to make it again."""
+        """Drop the lines after `step`: a resumed run is going to write them again."""
         self.lines = self.lines[:1] + [line for line in self.lines[1:] if line["step"] <= step]
+        self._write()
+
+    def _write(self) -> None:
+        """Write the whole file anew."""
         files.write(self.path, b"".join(map(_encoded, self.lines)))
+        self._torn = False
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:

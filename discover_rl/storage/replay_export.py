@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from discover_rl.agents.off_policy.agent import OffPolicyAgent
-from discover_rl.agents.off_policy.lane import State
+from discover_rl.agents.off_policy.lane import AgentState
 from discover_rl.algorithms.interface import OffPolicyAlgorithm
 from discover_rl.core import replay_buffer
 from discover_rl.core.prng import Stream, streams
@@ -21,9 +21,27 @@ PART = 8192
 """Transitions whose TD errors are computed at a time."""
 
 
-def collect(agent: OffPolicyAgent, state: State, lane: int, step: int) -> ReplayExport:
-    """All that a lane's replay buffer holds, on the host, with TD errors at this step."""
+def collect(agent: OffPolicyAgent, state: AgentState, lane: int, step: int) -> ReplayExport:
+    """Return all transitions in a lane's replay buffer, on the host, with their TD errors.
+
+    With several environments, every ring gives the same number: as many of its newest transitions
+    as the shortest ring has. They are in the order of steps, so environments take turns.
+    """
     own = lane_of(state, lane)  # one at a time: all of them may not fit on the host
+    if agent.environments == 1:
+        return _collect_ring(agent, own, step)
+    newest = (own.replay.inserted - own.replay.oldest).min()
+    whole = own.replay._replace(oldest=own.replay.inserted - newest)
+    rings = [
+        _collect_ring(agent, own._replace(replay=lane_of(whole, i)), step)
+        for i in range(agent.environments)
+    ]
+    together = (np.stack(leaves, axis=1) for leaves in zip(*rings, strict=True))
+    return ReplayExport(*(leaf.reshape(-1, *leaf.shape[2:]) for leaf in together))
+
+
+def _collect_ring(agent: OffPolicyAgent, own: AgentState, step: int) -> ReplayExport:
+    """Return all transitions in one ring of a lane, oldest first; `own.replay` is that ring."""
     oldest, inserted = int(own.replay.oldest), int(own.replay.inserted)
     parts, take = [], with_precision(_part, agent.precision)
     progress = np.float32(step / agent.lane.steps)
@@ -37,7 +55,7 @@ def collect(agent: OffPolicyAgent, state: State, lane: int, step: int) -> Replay
 def _part(
     algorithm: OffPolicyAlgorithm,
     size: int,
-    state: State,
+    state: AgentState,
     first: Array,
     step: Array,
     progress: Array,

@@ -1,4 +1,4 @@
-"""What a run came to, read from its record."""
+"""The outcome of a run, read from its record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discover_rl.core.types import UserError
 from discover_rl.storage import scores
 from discover_rl.storage.critics import Critic, load_critic
 from discover_rl.storage.policies import Policy, load_policy
-from discover_rl.storage.records import Record
+from discover_rl.storage.records import Record, record_paths
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,18 @@ class Result:
     run: dict[str, Any]
     """The run, fully resolved: task, algorithm, strategy, steps, seed, settings."""
     steps: list[int]
-    """When it was evaluated."""
+    """The steps at which it was evaluated."""
     returns: list[list[float]]
-    """What it scored then, episode by episode."""
+    """The returns of each evaluation, one for each episode."""
     failure: Mapping[str, Any] | None = None
-    """What ended it early, if anything did."""
+    """The event by which it failed, if it did."""
     reason: str = ""
-    """That, in words."""
+    """Why it failed or ended early, in words; else ''."""
     score_last: int = 0
     """The setting score.last: how many evaluations its score is the mean of; 0: by the rule."""
 
     def __repr__(self) -> str:
-        """The run and what it came to, in one line."""
+        """The run and its outcome, in one line."""
         run = self.run
         named = " ".join(str(run[name]) for name in ("task", "algorithm", "strategy"))
         ended = f"failed: {self.reason}" if self.failure else f"score {self.score():.4g}"
@@ -71,17 +71,20 @@ class Result:
 
 
 def load_run(path: str | Path) -> Result:
-    """The outcome of a run, by its folder or one that holds it alone; no JAX is needed.
+    """Read the outcome of a run. JAX is not imported.
+
+    Args:
+        path: the folder of the run, or one with no other run in it.
 
     Raises:
         UserError: there is no record, there are several, or it cannot be read.
 
-    Example:
-        run = load_run("runs/hopper/seed-0")
-        action, _ = run.policy(best=True).predict(obs)
-        value = run.critic(obs, action)
+    Examples:
+        >>> run = load_run("runs/Pendulum-v1-td3-discover/seed-0")  # doctest: +SKIP
+        >>> action, _ = run.policy(best=True).predict([1.0, 0.0, 0.0])  # doctest: +SKIP
+        >>> value = run.critic([1.0, 0.0, 0.0], action)  # doctest: +SKIP
     """
-    found = sorted(Path(path).rglob("record.jsonl"))
+    found = record_paths(Path(path))
     if len(found) != 1:
         names = ", ".join(str(file.parent) for file in found)
         problem = f"holds several runs; name one of {names}" if found else "holds no run"
@@ -93,11 +96,11 @@ def load_run(path: str | Path) -> Result:
 
 
 def read(record: Record, last: int | None = None) -> Result:
-    """The result that a record tells of; it must have a header.
+    """Return the result of a run from its record, which must have a header.
 
     Args:
         record: of the run.
-        last: the setting score.last, if it is not to be what it was when the run began.
+        last: the setting score.last, if it has changed since the run began.
     """
     assert record.header is not None
     return Result(

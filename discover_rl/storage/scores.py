@@ -1,9 +1,9 @@
 """A run's score: the mean return of its last evaluations, and which evaluations these are.
 
-The last ten count, as in the paper, where there are 50 evaluations or more; of fewer, the last
-tenth, but at least one. The setting `score.last` says another number. The evaluation of the
-untrained policy at step 0, and those before learning starts, never count: a short run would be
-scored by what it did not learn.
+Of 50 evaluations or more, the last ten count, as in the paper. Of fewer, the last tenth counts, but
+at least one. The setting `score.last` chooses another number. Evaluations before learning starts,
+the one at step 0 among them, do not count: they would mix the untrained policy into the score of a
+short run.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from discover_rl.config import Run, current_names
 from discover_rl.storage.records import Record
 
 MOST = 10
-"""Evaluations that count in a run that has enough of them."""
+"""How many evaluations count in a run that has `ENOUGH` of them."""
 ENOUGH = 50
-"""So many evaluations are enough."""
+"""From this many evaluations on, the last `MOST` of them count."""
 
 
 def first_step(run: Mapping[str, Any]) -> int:
@@ -38,7 +38,7 @@ def first_step(run: Mapping[str, Any]) -> int:
 
 
 def how_many(evaluations: int, last: int = 0) -> int:
-    """How many evaluations at the end of a run count, if so many are after learning starts.
+    """Return how many evaluations at the end of a run count, if learning started before them.
 
     Args:
         evaluations: how many the run has, all of them.
@@ -103,7 +103,7 @@ def planned(run: Run) -> int:
 
 
 def in_words(count: int) -> str:
-    """What a score is the mean of.
+    """Say what a score is the mean of.
 
     >>> in_words(1), in_words(10)
     ('last evaluation', 'mean of last 10 evaluations')

@@ -1,13 +1,27 @@
 """How an agent explores: one file per strategy.
 
-A member is a module with `Hyper` (its hyper-parameters) and `make` (the strategy). `interface.py`
-says what a strategy is made of. Strategies of others are registered, or are entry points of the
-group `discover_rl.strategies`.
+A strategy is a module with `Hyper` (its hyper-parameters) and `make` (which builds the strategy), a
+`StrategyModule`. `interface.py` says what a strategy is made of, and `hooks.py` has the signatures
+of its functions. `added_noise.py` is noise that strategies add to their own shift.
+The groups of a strategy and what it is shown are re-exported here. Other packages add strategies
+by `register_strategy` or by an entry point of the group `discover_rl.strategies`.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
+from discover_rl.core.types import UserError
+from discover_rl.strategies.interface import (
+    Acting,
+    Blueprint,
+    Density,
+    Learning,
+    NetworkSpec,
+    Schedule,
+    Strategy,
+    StrategyModule,
+    View,
+)
 from discover_rl.system.registry import Registry
 
 STRATEGIES = {
@@ -28,7 +42,7 @@ STRATEGIES = {
     "see": "a second policy that seeks TD errors, chosen by advantage",
     "seek": "a direction towards an optimistic value of TD errors, in stretches",
 }
-"""The strategies, by name, each with a sentence."""
+"""The strategies of this package: name → one sentence."""
 
 ONLY: dict[str, tuple[str, ...]] = {
     "meta": ("ddpg",),
@@ -36,29 +50,54 @@ ONLY: dict[str, tuple[str, ...]] = {
     "see": ("td3", "sac"),
     "seek": ("ddpg", "td3", "sac"),
 }
-"""Strategies that exist for some algorithms alone. All others exist for every algorithm."""
+"""Strategies that exist only for some algorithms. All others exist for every algorithm."""
 
 
 registry = Registry("strategy", __name__, STRATEGIES, ONLY, needs=("Hyper", "make"))
-"""These and those of others."""
+"""All strategies: those above and those that other packages add."""
 
 
-def load(name: str) -> Any:
-    """The module of a strategy. Imports JAX, which takes a second the first time."""
+def load(name: str) -> StrategyModule:
+    """Import the module of a strategy. The first import of JAX takes a second."""
     return registry.load(name)
 
 
 def register_strategy(name: str, member: Any, about: str = "", only: Iterable[str] = ()) -> None:
-    """Add a strategy of one's own.
+    """Add your own strategy.
 
     Args:
         name: its name: small letters, digits and underscores.
-        member: what has its `Hyper` and `make`; or the name of a module, which may be the one that
-            is being imported: `__name__`.
+        member: an object with the attributes `Hyper` and `make`; or the name of a module that has
+            them, for instance `__name__` in the module itself.
         about: a sentence for `discover list`.
         only: the names of the algorithms that it exists for; all, by default.
     """
     registry.register(name, member, about, only)
 
 
-__all__ = ["ONLY", "STRATEGIES", "load", "register_strategy", "registry"]
+def several_environments(strategy: str, count: int) -> UserError:
+    """The error for `count` environments per run with a strategy that can have one alone: its
+    `Hyper` says so with a class variable, `one_environment`."""
+    return UserError(
+        f"env.count must be 1 with {strategy}, which follows one episode after the other, not "
+        f"{count}."
+    )
+
+
+__all__ = [
+    "ONLY",
+    "STRATEGIES",
+    "Acting",
+    "Blueprint",
+    "Density",
+    "Learning",
+    "NetworkSpec",
+    "Schedule",
+    "Strategy",
+    "StrategyModule",
+    "View",
+    "load",
+    "register_strategy",
+    "registry",
+    "several_environments",
+]

@@ -58,7 +58,7 @@ class Hyper:
 
 
 class Belief(NamedTuple):
-    """What is known of z, by action dimension."""
+    """The distribution of z given the actions so far, for each action dimension."""
 
     mean: Array  # (q, p)
     covariance: Array  # (q, p, p)
@@ -73,14 +73,14 @@ def unknowing(outputs: int, inputs: int) -> Belief:
 def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
     """Coherent exploration for the actor of this blueprint; β comes with the state."""
     if not (settings.carry or blueprint.on_policy):
-        raise UserError("strategy.carry is for algorithms that learn from rollouts.")
+        raise UserError("strategy.carry is for on-policy algorithms.")
     if settings.learn_s and blueprint.density:
         raise UserError("strategy.learn_s is for policies without a density; here S is learned.")
     whole = jax.eval_shape(lambda key: blueprint.init(key, blueprint.outputs), random.key(0))
     inputs, outputs = whole["head"]["weight"].shape[0], spec.action_size
 
     def joint(key: Key, hyper: Hyper, net: Net, critic: Net | None) -> dict[str, Array]:
-        """log S, the biases' in the last row."""
+        """log S of every weight of the last layer; the last row is that of the biases."""
         del key, net, critic
         return {"log_s": jnp.full((inputs + 1, outputs), jnp.log(jnp.maximum(hyper.sigma, TINY)))}
 
@@ -102,7 +102,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
     def moved_net(view: View, z: Array) -> Net:
         net, xp = view.net, networks.namespace(z)
         change = xp.exp(view.joint["log_s"]) * z
-        # The first outputs are the mean's; what else the head gives stays as it is.
+        # Only the first outputs of the head, which give the mean, are perturbed.
         rest = net["head"]["bias"].shape[-1] - outputs
         if rest:
             zeros = xp.zeros((*change.shape[:-1], rest), change.dtype)
@@ -120,18 +120,18 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         return Nudge(moved_net(view, draw(key))) if learns else nudge
 
     def spread(view: View, obs: Array) -> Array:
-        """√ Σᵢ Sᵢ² xᵢ², of each action; differentiable where it is 0, too."""
+        """√ Σᵢ Sᵢ² xᵢ² of each action, with a gradient even where it is 0."""
         square = jnp.exp(2.0 * view.joint["log_s"])
         return jnp.sqrt(inputs_of(view, obs) ** 2 @ square + TINY)
 
     def inputs_of(view: View, obs: Array) -> Array:
-        """x, of the last layer, and 1 for its biases."""
+        """x: the inputs of the last layer, and 1 for its biases."""
         x = view.features(Nudge(view.net), obs)
         x = jnp.concatenate([x, jnp.ones((len(x), 1))], axis=1)
         return jax.lax.stop_gradient(x) if settings.detach else x
 
     def log_prob(state: Hyper, view: View, belief: Belief, piece: Any) -> tuple[Array, Belief]:
-        """Each action's, given those before it in its episode."""
+        """log π of each action, given those before it in its episode."""
         nudge = Nudge(view.net)
         x = inputs_of(view, piece.obs)
         u = jnp.exp(view.joint["log_s"]).T[:, None] * x[None]
@@ -166,9 +166,18 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
 def sequential(
     deviation: Array, u: Array, variance: Array, rho: Any, ended: Array, belief: Belief
 ) -> tuple[Array, Belief]:
-    """Log-probabilities of L actions, each given those before it, and the belief after them.
+    """Compute the densities of L actions, each given those before it in its episode.
 
-    `deviation`: (q, L) of actions from μ x; `u`: (q, L, p); `variance`: (q,) of what is white.
+    Args:
+        deviation: (q, L) of the actions from μ x, by dimension of the action.
+        u: (q, L, p) S x, the scales of the weights times the last layer's inputs.
+        variance: (q,) σ², of the part of the noise that is white.
+        rho: () ρ.
+        ended: (L,) whether an episode ended with each action.
+        belief: about z, before the first of them.
+
+    Returns:
+        Log-probabilities, (L,), and the belief after the last action.
     """
     count = len(ended)
     t = jnp.arange(count)
@@ -188,7 +197,7 @@ def sequential(
     spread = jnp.diagonal(factor, axis1=1, axis2=2)
     log_prob = -0.5 * scores[..., 0] ** 2 - jnp.log(spread) - 0.5 * jnp.log(2.0 * jnp.pi)
 
-    # Of z after the last step, what each step tells: its covariance with that step's action.
+    # The covariance of z after the last step with each step's action.
     reach = jnp.where(episode == episode[-1], rho ** (count - t), 0.0)
     tells = reach[None, :, None] * (u + (decay**2)[None, :, None] * told)
     whitened = solve_triangular(factor, tells, lower=True).mT

@@ -1,6 +1,6 @@
 """A random corner of the action box, held for a stretch: large actions that persist.
 
-    act:     ã = clip(a + λ c + σ ε),  ε ~ N(0, I) anew at every step, but for warm-up
+    act:     ã = clip(a + λ c + σ ε), but for warm-up;  ε white or pink                      `noise`
     c:       for each stretch, with probability `share` a corner, uniform in {−1, 1}^a, else 0
     stretch: of geometric length with mean `length`: after each step it ends with probability
              1/length, and the next begins; the first begins with the episode
@@ -21,6 +21,7 @@ from discover_rl.core import networks
 from discover_rl.core.hyperparameters import hyper, setting
 from discover_rl.core.schedules import Amplitude
 from discover_rl.core.types import Array, Key, Nudge, Spec
+from discover_rl.strategies import added_noise
 from discover_rl.strategies.interface import Acting, Blueprint, Strategy, View
 
 
@@ -30,8 +31,9 @@ class Hyper:
 
     lam: Amplitude = setting(1.0, "λ: how far a corner reaches, in half-ranges.", low=0, high=100)
     sigma: Amplitude = setting(
-        0.3, "σ: standard deviation of the white noise on top, in half-ranges.", low=0, high=100
+        0.3, "σ: standard deviation of the noise on top, in half-ranges.", low=0, high=100
     )
+    noise: str = setting("white", **added_noise.NOISE)
     length: float = setting(50.0, "Steps of a stretch, on average.", low=1, high=10**9)
     share: float = setting(
         0.5, "Probability that a stretch has a corner; else it has none.", low=0, high=1
@@ -48,19 +50,26 @@ class State(NamedTuple):
     corner: Any  # (1, action) the run's, () where a corner does not last that long
 
 
+class Memory(NamedTuple):
+    """What the strategy remembers of a running episode."""
+
+    corner: Array  # (1, action) c
+    noise: Any  # of the noise on top
+
+
 class Noise(NamedTuple):
     """The random numbers of one step."""
 
-    white: Array  # (1, action) ε
+    top: Any  # of the noise on top
     following: Any = ()  # (1, action) the corner of the stretch that begins if this one ends
     ends: Any = ()  # (1, 1) uniform: whether this stretch ends
     acts: Any = ()  # (1, 1) uniform: whether the next has a corner
 
 
 def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
-    """Held corners of this action box; the memory is c, (1, action)."""
-    del blueprint
+    """Held corners of this action box; floats come with the state, one value per lane."""
     shape, redraws = (1, spec.action_size), settings.lasts == "stretch"
+    top = added_noise.make(settings.noise, spec, blueprint)
 
     def corner(key: Key) -> Array:
         return random.rademacher(key, shape, float)
@@ -69,34 +78,34 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         del view
         return State(hyper, corner(key) if settings.lasts == "run" else ())
 
-    def begin(state: State, view: View, key: Key) -> Array:
-        del view
+    def begin(state: State, view: View, key: Key) -> Memory:
         which, acts = random.split(key)
         held = state.corner if settings.lasts == "run" else corner(which)
-        return held * (random.uniform(acts, (1, 1)) < state.hyper.share)
+        held = held * (random.uniform(acts, (1, 1)) < state.hyper.share)
+        return Memory(held, top.begin(state.hyper.sigma, view, random.fold_in(key, 1)))
 
     def draw(key: Key) -> Noise:
         if not redraws:
-            return Noise(random.normal(key, shape))
-        white, which, ends, acts = random.split(key, 4)
+            return Noise(top.draw(key))
+        own, which, ends, acts = random.split(key, 4)
         return Noise(
-            white=random.normal(white, shape),
+            top=top.draw(own),
             following=corner(which),
             ends=random.uniform(ends, (1, 1)),
             acts=random.uniform(acts, (1, 1)),
         )
 
     def behave(
-        state: State, memory: Array, view: View, obs: Array, noise: Noise, warmup: Any
-    ) -> tuple[Array, Nudge]:
-        del obs
-        hp, progress = state.hyper, view.progress
-        added = hp.lam.at(progress) * memory + hp.sigma.at(progress) * noise.white
+        state: State, memory: Memory, view: View, obs: Array, noise: Noise, warmup: Any
+    ) -> tuple[Memory, Nudge]:
+        hp, held = state.hyper, memory.corner
+        after, added = top.behave(hp.sigma, memory.noise, view, obs, noise.top, warmup)
+        shift = hp.lam.at(view.progress) * held * (1 - warmup) + added.shift
         if redraws:
             following = noise.following * (noise.acts < hp.share)
             ended = noise.ends * hp.length < 1.0
-            memory = networks.namespace(memory).where(ended, following, memory)
-        return memory, Nudge(view.net, shift=added * (1 - warmup))
+            held = networks.namespace(held).where(ended, following, held)
+        return Memory(held, after), Nudge(view.net, shift=shift)
 
     def report(state: State, view: View, batch: Any) -> dict[str, Array]:
         del batch

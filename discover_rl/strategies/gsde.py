@@ -41,12 +41,14 @@ class Hyper:
         "Where log σ starts, with a policy that has a density; SAC: -3 by preset.",
         low=-20,
         high=20,
+        only="density",
     )
     sigma: Amplitude = setting(
         0.1,
         "σ with DDPG and TD3: the noise has σ times the length of z, in half-ranges.",
         low=0,
         high=100,
+        unless="density",
     )
     interval: int = setting(
         0, "Steps after which ε is drawn anew; 0: only as `lasts` says.", low=0, high=10**9
@@ -57,10 +59,17 @@ class Hyper:
         choices=("auto", "episode", "rollout"),
     )
     learn_features: bool = setting(
-        False, "Let what σ is learned by move the features z too; SAC: true by preset."
+        False,
+        "Let what σ is learned by move the features z too; SAC: true by preset.",
+        only="density",
     )
     mean_limit: float = setting(
-        2.0, "SAC: where the mean before squashing is cut while training.", above=0, high=1_000_000
+        2.0,
+        "SAC: where the mean before squashing is cut while training.",
+        above=0,
+        high=1_000_000,
+        only="density",
+        unless="on_policy",
     )
 
 
@@ -68,7 +77,7 @@ class Memory(NamedTuple):
     """The noise in use."""
 
     noise: Array  # (features, action) ε
-    age: Array  # (1, 1) steps since it was drawn; 0 if nothing but its end renews it
+    age: Array  # (1, 1) steps since it was drawn; 0 if it is kept until its end
 
 
 def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
@@ -95,7 +104,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         del state, view
         return Memory(draw(key), jnp.zeros((1, 1), jnp.int32))
 
-    def renewed(memory: Memory, noise: Array) -> Memory:
+    def drawn_anew(memory: Memory, noise: Array) -> Memory:
         """With other noise, every `interval` steps."""
         fresh = memory.age == 0
         kept = networks.namespace(noise).where(fresh, noise, memory.noise)
@@ -105,30 +114,31 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         state: Hyper, memory: Memory, view: View, obs: Array, noise: Any, warmup: Any
     ) -> tuple[Memory, Nudge]:
         if interval:
-            memory = renewed(memory, noise)
+            memory = drawn_anew(memory, noise)
         xp, epsilon = networks.namespace(obs), memory.noise
         none = xp.zeros_like(obs[..., :1])  # in place of the policy's own noise
         if blueprint.on_policy:  # as part of the last layer: NumPy would compute z twice
             theta = xp.exp(view.joint["log_std"]) * epsilon
             return memory, Nudge(networks.moved(view.net, {"head": {"weight": theta}}), noise=none)
         z = view.features(Nudge(view.net), obs)
+        nudge = Nudge(view.net, features=z)
         if blueprint.density:
             theta = xp.exp(view.joint["log_std"]) * epsilon
-            return memory, Nudge(view.net, mean_shift=cut(state, view, obs) + z @ theta, noise=none)
+            by = cut(state, view, nudge, obs) + z @ theta
+            return memory, nudge._replace(mean_shift=by, noise=none)
         added = state.sigma.at(view.progress) * (z @ epsilon)
-        return memory, Nudge(view.net, shift=added * (1 - warmup))
+        return memory, nudge._replace(shift=added * (1 - warmup))
 
-    def cut(state: Hyper, view: View, obs: Array) -> Array:
+    def cut(state: Hyper, view: View, nudge: Nudge, obs: Array) -> Array:
         """What is added to a mean that is too large: (n, observation) → (n, action)."""
-        mean, _ = view.distribution(Nudge(view.net), obs)
+        mean, _ = view.distribution(nudge, obs)
         limit = state.mean_limit
         return networks.namespace(mean).clip(mean, -limit, limit) - mean
 
     # Learning.
 
-    def std(view: View, obs: Array) -> Array:
-        """√ Σᵢ zᵢ² σᵢⱼ² of each action, over θ: (n, observation) → (n, action)."""
-        z = view.features(Nudge(view.net), obs)
+    def std(view: View, z: Array) -> Array:
+        """√ Σᵢ zᵢ² σᵢⱼ² of each action, over θ: (n, features) → (n, action)."""
         if not settings.learn_features:
             z = jax.lax.stop_gradient(z)
         return jnp.sqrt(z**2 @ jnp.exp(2.0 * view.joint["log_std"]) + EPSILON)
@@ -137,18 +147,20 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         del key, role
         if blueprint.on_policy or not blueprint.density:
             return Nudge(view.net)
-        return Nudge(view.net, mean_shift=cut(state, view, obs), std=std(view, obs))
+        z = view.features(Nudge(view.net), obs)
+        nudge = Nudge(view.net, features=z)  # one z for both and the mean: one pass back, not three
+        return nudge._replace(mean_shift=cut(state, view, nudge, obs), std=std(view, z))
 
     def density(state: Hyper, view: View, obs: Array) -> Nudge:
         del state
-        return Nudge(view.net, std=std(view, obs))
+        return Nudge(view.net, std=std(view, view.features(Nudge(view.net), obs)))
 
     def report(state: Hyper, view: View, batch: Any) -> dict[str, Array]:
+        z = view.features(Nudge(view.net), batch.obs)
         if blueprint.density:
-            sigma, spread = jnp.exp(view.joint["log_std"]).mean(), std(view, batch.obs)
+            sigma, spread = jnp.exp(view.joint["log_std"]).mean(), std(view, z)
         else:
             sigma = state.sigma.at(view.progress)
-            z = view.features(Nudge(view.net), batch.obs)
             spread = sigma * jnp.linalg.norm(z, axis=-1)
         return {"sigma": sigma, "std": spread.mean()}
 

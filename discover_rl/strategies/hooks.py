@@ -1,6 +1,14 @@
 """The functions that a strategy consists of: what each takes and returns.
 
-`interface.py` groups them by the moment at which they are called.
+`interface.py` groups them by the moment at which they are called. Arguments that most of them have:
+
+    state    the strategy's state, which is returned if it changes
+    memory   the strategy's memory of a running episode
+    view     what the algorithm shows (`interface.View`)
+    key      of random numbers for this call alone
+    hyper    the strategy's hyper-parameters; floats are arrays ()
+
+All are of one run, without lanes, unless a function says otherwise.
 """
 
 from __future__ import annotations
@@ -33,12 +41,12 @@ class Init(Protocol):
     """Makes the state of a run that starts."""
 
     def __call__(self, key: Key, hyper: Any, view: View, /) -> State:
-        """`hyper`: the strategy's hyper-parameters, whose floats are arrays ()."""
+        """`view`: of the algorithm before its first step. Return any pytree."""
         ...
 
 
 class Inherit(Protocol):
-    """Says what a run that starts from another one takes of its strategy."""
+    """Chooses what a run that starts from another one takes over from its strategy's state."""
 
     def __call__(self, fresh: State, old: State, /) -> State:
         """`fresh`: the state as `init` made it; `old`: the other run's, with the same shapes."""
@@ -128,11 +136,19 @@ class Step(Protocol):
         ...
 
 
+class Follow(Protocol):
+    """Moves target parameters towards the online ones, by the algorithm's own rule."""
+
+    def __call__(self, online: Any, target: Any, /) -> Any:
+        """Return the new target. Both are pytrees of the same structure."""
+        ...
+
+
 class UpdateTargets(Protocol):
     """Moves the strategy's target networks, whenever the algorithm moves its own; off-policy."""
 
-    def __call__(self, state: State, follow: Callable[[Any, Any], Any], /) -> State:
-        """`follow(online, target)`: the new target, by the algorithm's own rule."""
+    def __call__(self, state: State, follow: Follow, /) -> State:
+        """`follow`: to be applied to each pair of online and target parameters."""
         ...
 
 
@@ -142,6 +158,14 @@ class Bonus(Protocol):
     def __call__(self, state: State, view: View, batch: Any, /) -> Array:
         """Return (n,), already weighted and scaled. `batch` has `obs`, `executed`, `next_obs` and
         `reward`, all (n, …); on-policy `executed` is the policy's own action, not clipped."""
+        ...
+
+
+class Recall(Protocol):
+    """On-policy: makes of a stored memory what `Behave` gets as its memory, with () as noise."""
+
+    def __call__(self, memory: Memory, /) -> Any:
+        """`memory`: of one environment, as it was when the episode or rollout began."""
         ...
 
 
@@ -159,8 +183,8 @@ class SequenceLogProb(Protocol):
     def __call__(self, state: State, view: View, belief: Any, piece: Any, /) -> tuple[Array, Any]:
         """Return (L,) log-probabilities and the belief after the last action.
 
-        `piece` is an `algorithms.likelihood.Piece`: L steps of one environment in a row. `belief`
-        is what is known when they start.
+        `piece` is an `algorithms.likelihood.Piece`: L consecutive steps of one environment.
+        `belief` is what is known before the first of them.
         """
         ...
 
@@ -176,23 +200,34 @@ class Updates(Protocol):
 
 
 class Truncate(Protocol):
-    """Says whether running episodes are cut off after the `step`-th step."""
+    """Says whether running episodes are cut off, which counts as a truncation."""
 
-    def __call__(self, step: int, /) -> bool: ...
+    def __call__(self, step: int, /) -> bool:
+        """`step`: the number, from 1 on, of the environment step after which they would end."""
+        ...
 
 
 class OnEvent(Protocol):
-    """Answers a `StrategyEvent` of the strategy's own schedule."""
+    """Handles a `StrategyEvent` of the strategy's own schedule."""
 
     def __call__(self, state: State, view: View, name: str, /) -> tuple[State, Any]:
-        """Return the state, and `view.learned` or an earlier one, to go on from."""
+        """Return the strategy's state, and the learned parameters to continue with: `view.learned`,
+        or an earlier value of it."""
         ...
 
 
 class OnTransition(Protocol):
-    """Learns what each action led to, at once."""
+    """Updates the strategy's state with each transition, before the next action is chosen."""
 
-    def __call__(self, state: State, memory: Memory, transition: Transition, /) -> State: ...
+    def __call__(self, state: State, memory: Memory, transition: Transition, /) -> State:
+        """Return the new state.
+
+        Args:
+            state: of the strategy.
+            memory: of the episode that the transition belongs to, as `Behave` left it.
+            transition: of one environment, with observations as the task gives them.
+        """
+        ...
 
 
 class Report(Protocol):

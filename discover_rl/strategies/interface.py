@@ -1,8 +1,8 @@
-"""What a strategy is: how an agent explores.
+"""The interface of strategies: how an agent explores.
 
 A strategy changes what a policy does at a few moments: when the agent acts, when it learns, when it
-asks how likely an action was. What it changes at one moment is a `Nudge`. What it can see of the
-algorithm is a `View`.
+asks how likely an action was. A `Nudge` is the change at one moment. A `View` is what a strategy
+can see of the algorithm.
 
 A `Strategy` is a NamedTuple of groups of pure functions, one group for each moment; `hooks.py` says
 what each function takes and returns. Every function has a default that changes nothing. So a
@@ -25,17 +25,17 @@ it along. Each environment of a run has a memory of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from discover_rl.core.hyperparameters import with_hyper_of
 from discover_rl.core.types import (
     Actor,
     Array,
-    Batch,
     Key,
     Net,
     Nudge,
     Optimiser,
+    Spec,
 )
 from discover_rl.strategies.hooks import (
     Begin,
@@ -48,9 +48,9 @@ from discover_rl.strategies.hooks import (
     Inherit,
     Init,
     Joint,
-    Memory,
     OnEvent,
     OnTransition,
+    Recall,
     Report,
     SequenceLogProb,
     Step,
@@ -60,13 +60,27 @@ from discover_rl.strategies.hooks import (
 )
 
 
-class Blueprint(NamedTuple):
-    """What a strategy may know of an algorithm before there is any state."""
+class InitNet(Protocol):
+    """Makes a network with the actor's architecture."""
 
-    init: Callable[[Key, int], Net]
-    """(key, outputs) → parameters of a network with the actor's architecture."""
-    apply: Callable[[Net, Array], Array]
-    """(parameters, observations) → (n, outputs), before any squashing."""
+    def __call__(self, key: Key, outputs: int, /) -> Net:
+        """Return the parameters, for observations as input and this many outputs."""
+        ...
+
+
+class ApplyNet(Protocol):
+    """Applies such a network, without any squashing."""
+
+    def __call__(self, net: Net, obs: Array, /) -> Array:
+        """`obs`: (n, observation). Return (n, outputs)."""
+        ...
+
+
+class Blueprint(NamedTuple):
+    """What a strategy may know about an algorithm when it is made, before there is any state."""
+
+    init: InitNet
+    apply: ApplyNet
     outputs: int
     """Outputs of the actor's own network."""
     hidden: tuple[int, ...] = ()
@@ -85,36 +99,80 @@ def _unavailable(*_: Any) -> Any:
     raise TypeError("this view does not have it: see the fields of View for where each is given")
 
 
-class View(NamedTuple):
-    """All that an algorithm shows a strategy.
+class MeanAction(Protocol):
+    """The policy's mean action with the nudge's shift, not clipped."""
 
-    Everything here may be differentiated with respect to a strategy's own parameters; nothing of
-    the algorithm's is moved by that.
+    def __call__(self, nudge: Nudge, obs: Array, /) -> Array:
+        """`obs`: (n, observation). Return (n, action)."""
+        ...
+
+
+class Features(Protocol):
+    """The inputs of the actor's last layer."""
+
+    def __call__(self, nudge: Nudge, obs: Array, /) -> Array:
+        """`obs`: (n, observation). Return (n, width)."""
+        ...
+
+
+class Distribution(Protocol):
+    """Mean and standard deviation of the policy, before squashing."""
+
+    def __call__(self, nudge: Nudge, obs: Array, /) -> tuple[Array, Array | None]:
+        """`obs`: (n, observation). Return two of (n, action); the second is None where the policy
+        is deterministic."""
+        ...
+
+
+class QValues(Protocol):
+    """The value of every critic."""
+
+    def __call__(self, obs: Array, action: Array, /) -> Array:
+        """`obs`: (n, observation); `action`: (n, action). Return (critics, n)."""
+        ...
+
+
+class NudgedError(Protocol):
+    """The squared TD error under a nudge."""
+
+    def __call__(self, nudge: Nudge, batch: Any, /) -> Array:
+        """Return (n,): off-policy, at the bare action with the nudge's shift, summed over critics;
+        on-policy, of the value at the nudge's context. `batch` is that of `Learning.step`."""
+        ...
+
+
+class TDError(Protocol):
+    """The absolute TD error at the executed action."""
+
+    def __call__(self, batch: Any, /) -> Array:
+        """Return (n,), the mean over critics. `batch` is that of `Learning.step`."""
+        ...
+
+
+class View(NamedTuple):
+    """Everything that an algorithm shows a strategy.
+
+    All functions here may be differentiated with respect to a strategy's own parameters. That never
+    moves the algorithm's own parameters.
     """
 
     params: Actor
-    """The actor in question, online or target: {"net", "joint"}."""
-    policy: Callable[[Nudge, Array], Array]
-    """(nudge, obs) → (n, action), the mean action with the nudge's shift, not clipped."""
-    features: Callable[[Nudge, Array], Array]
-    """(nudge, obs) → (n, width), the inputs of the actor's last layer."""
-    distribution: Callable[[Nudge, Array], tuple[Array, Array | None]] = _unavailable
-    """(nudge, obs) → mean and standard deviation, (n, action) each, before squashing; the latter
-    is None where the policy is deterministic."""
+    """The parameters of the actor, online or target: {"net", "joint"}."""
+    policy: MeanAction
+    features: Features
+    distribution: Distribution = _unavailable
     optimiser: Optimiser | Any = None
-    """The actor's, with the learning rate of this moment; None on-policy while acting."""
-    q: Callable[[Array, Array], Array] = _unavailable
-    """Off-policy: (obs, action) → (critics, n), the value of every critic."""
-    error: Callable[[Nudge, Batch], Array] = _unavailable
-    """While learning: (nudge, batch) → (n,), the squared TD error at the bare action with the
-    nudge's shift (off-policy, summed over critics) or of the value at its context (on-policy)."""
-    td_error: Callable[[Batch], Array] = _unavailable
-    """While learning: (batch) → (n,), the absolute TD error at the executed action, mean over
-    critics."""
+    """The actor's optimiser, with its present learning rate; None on-policy while acting."""
+    q: QValues = _unavailable
+    """Off-policy, while acting and while learning."""
+    error: NudgedError = _unavailable
+    """While learning."""
+    td_error: TDError = _unavailable
+    """While learning."""
     critic: Net | None = None
     """On-policy, while learning: the value network."""
     progress: Any = 0.0
-    """The share of the run that lies behind; on-policy, when the rollout began."""
+    """The share of the run that is done; on-policy, that at the start of the rollout."""
     gamma: Any = None
     """The algorithm's discount; None on-policy while acting."""
     reward_scale: Any = 1.0
@@ -122,9 +180,10 @@ class View(NamedTuple):
     entropy_weight: Callable[[], Any] = lambda: 0.0
     """() → α, the weight of −log π in the critics' target; 0 for algorithms without it."""
     actor_moved: bool = True
-    """Off-policy, in `Learning.step`: whether this update was one of the actor, too."""
+    """Off-policy, in `Learning.step`: whether this update also updated the actor."""
     learned: Any = ()
-    """Off-policy, in `init` and `on_event`: all that updates move, to be saved and put back."""
+    """Off-policy, in `init` and `on_event`: everything that updates change. A strategy may save it
+    and return it later (`Schedule.on_event`)."""
 
     @property
     def net(self) -> Net:
@@ -133,7 +192,7 @@ class View(NamedTuple):
 
     @property
     def joint(self) -> Any:
-        """What the strategy trains together with the actor (`Learning.joint`)."""
+        """The parameters that the strategy trains together with the actor (`Learning.joint`)."""
         return self.params["joint"]
 
 
@@ -145,7 +204,7 @@ class Acting(NamedTuple):
     behave: Behave = lambda state, memory, view, obs, noise, warmup: (memory, Nudge(view.net))
     greedy: Greedy = lambda state, params: Nudge(params["net"])
     resample_on: tuple[str, ...] = ("episode",)
-    """On-policy, when memories begin: with each "episode", each "rollout", or both."""
+    """On-policy, when a new memory begins: with each "episode", each "rollout", or both."""
 
 
 class Learning(NamedTuple):
@@ -156,29 +215,28 @@ class Learning(NamedTuple):
     step: Step = lambda state, view, batch, key: (state, 0.0)
     update_targets: UpdateTargets = lambda state, follow: state
     cadence: Literal["actor", "critic", "rollout"] = "actor"
-    """When `step` is called. Off-policy: after each update of the actor, or of the critics.
-    On-policy: before each minibatch's update, whichever of these two it is; with "rollout", with a
-    whole rollout, after its last update."""
+    """When `step` is called. Off-policy: after each update of the actor, or after each update of
+    the critics. On-policy, "actor" and "critic" both mean before the update by each minibatch, and
+    "rollout" means once with the whole rollout, after its last update."""
     every: int = 1
-    """Call `step` at every so many updates. On-policy it counts with "rollout" alone: then `step`
-    is called after the rollout in which so many minibatches have been learned from."""
+    """Call `step` only at every `every`-th update. On-policy this holds only for "rollout": then
+    `step` is called after a rollout as soon as `every` more minibatches have been learned from."""
     replaces_smoothing: bool = False
     """Whether `expect` moves the target action in place of the algorithm's smoothing noise."""
 
 
 class Density(NamedTuple):
-    """On-policy: how likely were the actions of a rollout, at any parameters?
+    """On-policy: how likely the actions of a rollout are, at any parameters.
 
-    By default each action by itself, under the policy at the context that was stored. `nudge` adds
-    what else the policy was told. `recall` is for noise that lasts: memories are stored with every
-    action, and learning asks `behave` how the policy was nudged then. `log_prob` is for actions
+    By default, each action has the policy's density, with the context that was stored. `nudge` adds
+    other fields of the nudge. `recall` is for noise that lasts: memories are stored with every
+    action, and learning calls `behave` again for the nudge of that time. `log_prob` is for actions
     that depend on each other.
     """
 
     nudge: DensityNudge | None = None
-    recall: Callable[[Memory], Any] | None = None
-    """(memory) → what `behave` is given in its place, with () as noise. Such a memory must not
-    change during its episode."""
+    recall: Recall | None = None
+    """Such a memory must not change during its episode."""
     log_prob: SequenceLogProb | None = None
     initial_belief: Any = ()
     """What `log_prob` knows of an episode that starts."""
@@ -193,7 +251,7 @@ class Schedule(NamedTuple):
     truncate: Truncate = lambda step: False
     on_event: OnEvent = lambda state, view, name: (state, view.learned)
     on_transition: OnTransition | None = None
-    """If given, everything waits for it: nothing is learned while the environments move."""
+    """With it, learning waits for the environments instead of going on while they move."""
 
 
 class NetworkSpec(NamedTuple):
@@ -221,4 +279,25 @@ class Strategy(NamedTuple):
     network: NetworkSpec = NetworkSpec()
     report: Report = lambda state, view, batch: {}
     inherit: Inherit = with_hyper_of
-    """By default a run that starts from another takes all of its state but the hyper-parameters."""
+    """By default, a run that starts from another takes over all of its strategy's state except the
+    hyper-parameters."""
+
+
+class StrategyModule(Protocol):
+    """What a strategy's file has, and any other object that is registered as a strategy."""
+
+    Hyper: Any
+    """The class of its hyper-parameters, made by `core.hyperparameters.hyper`. If it has the class
+    variable `one_environment = True`, runs with this strategy have one environment each."""
+
+    def make(self, spec: Spec, settings: Any, blueprint: Blueprint, /) -> Strategy:
+        """Build the strategy for the runs of a cohort.
+
+        Args:
+            spec: the spaces of their task.
+            settings: the hyper-parameters of one of the runs. Only integers, switches and words
+                may be read here, which all runs share. Floats differ from run to run: the
+                functions of the strategy get them as arrays, in `Init`'s `hyper`.
+            blueprint: what is known of their algorithm.
+        """
+        ...

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +54,8 @@ MEASURE, TEACH, TRIAL = range(3)
 class Hyper:
     """Hyper-parameters of the meta-policy gradient."""
 
+    one_environment: ClassVar[bool] = True  # it follows one episode after the other
+
     teacher_steps: int = setting(
         200, "L0: steps of the teacher in an iteration.", low=1, high=1_000_000
     )
@@ -78,7 +80,7 @@ class Hyper:
 
 
 class Memory(NamedTuple):
-    """The last step: what `on_transition` is not given."""
+    """The data of the last step that `on_transition` needs and does not get otherwise."""
 
     obs: Array  # (observation,) as the networks see it
     raw: Array  # (action,) not clipped
@@ -86,7 +88,7 @@ class Memory(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """D0: what the teacher did."""
+    """D0: the observations and actions of the teacher."""
 
     obs: jax.Array  # (L0, observation)
     raw: jax.Array  # (L0, action)
@@ -120,7 +122,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
     # The schedule, on the host.
 
     def at(step: int) -> tuple[str, int]:
-        """The phase of this step, by the event that ends it, and its place there, from 1 on."""
+        """The phase of a step, named by the event that ends it, and the step's number in it."""
         made, order = step - warmup, [*lengths]
         if not clone and made > measuring:
             made, order = made - measuring, order[1:]
@@ -147,7 +149,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
             return ()
         if name == "measured":
             return (StrategyEvent(name),)
-        # Whatever the phase, what the algorithm would have done in so many steps up to here.
+        # In every phase: as many updates as the algorithm itself would make in these steps.
         iteration = sum(lengths.values()) - (0 if clone else measuring)
         owed = tuple(itertools.chain(*(due(it) for it in range(step - iteration + 1, step + 1))))
         # Rounds may be further apart than that, and a trial without updates would try nothing.
@@ -164,8 +166,8 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
     def rule(hyper: Hyper) -> Optimiser:
         return optax.chain(optax.clip_by_global_norm(hyper.max_norm), optax.adam(hyper.lr))
 
-    def blank(*rows: int) -> list[jax.Array]:
-        """An observation and an action, or rows of them."""
+    def zeros(*rows: int) -> list[jax.Array]:
+        """Zeros in the shape of an observation and of an action, or of rows of them."""
         return [jnp.zeros((*rows, size)) for size in (spec.observation_size, spec.action_size)]
 
     def floored(log_sigma: Array, hyper: Hyper) -> Array:
@@ -188,18 +190,18 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
             after=number,
             reward=number,
             rewards=no_moments(1),
-            lesson=Lesson(*blank(lesson)),
+            lesson=Lesson(*zeros(lesson)),
             saved=(view.learned, view.params) if clone else (),
         )
 
     def inherit(fresh: State, old: State) -> State:
-        """The teacher; the schedule starts with the run."""
+        """Take over the teacher; the schedule starts anew."""
         learned = {"teacher": old.teacher, "optimiser": old.optimiser, "rewards": old.rewards}
         return fresh._replace(**learned)
 
     def begin(state: State, view: View, key: Key) -> Memory:
         del state, view, key  # `behave` fills it before it is read
-        obs, raw = blank()
+        obs, raw = zeros()
         return Memory(obs, raw, jnp.asarray(True))
 
     def draw(key: Key) -> Array:
@@ -217,7 +219,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         return Memory(obs[0], raw[0], xp.asarray(warmup)), nudge
 
     def greedy(state: State, params: Actor) -> Nudge:
-        """In the midst of a trial, the student that is to come back."""
+        """Evaluate the student; during a trial, the one that was saved before it."""
         if not clone:
             return Nudge(params["net"])
         _, actor = state.saved
@@ -228,7 +230,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         played = state.played + ours
         # The next episode counts if it is one to measure by, not what follows an early end.
         fresh = played % settings.student_steps == 0
-        # One row too far where there is nothing to write down.
+        # A row past the end, which is dropped, if there is nothing to write.
         row = jnp.where(ours & (state.phase == TEACH), state.played, lesson)
         return state._replace(
             played=played,
@@ -251,7 +253,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         )
 
     def taught(state: State, view: View, reward: Array) -> State:
-        """One step of the teacher by what its lesson was worth; then the lesson is dropped."""
+        """Update the teacher by the improvement that its lesson brought; drop the lesson."""
         rewards = observe(state.rewards, reward[None])
         variance = rewards.variance[0]
         known = (rewards.samples > 1) & (variance > 0)
@@ -264,11 +266,11 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         gradient = jax.grad(loss)(state.teacher)
         moved, optimiser = descend(rule(state.hyper), gradient, state.optimiser, state.teacher)
         moved = {**moved, "log_sigma": floored(moved["log_sigma"], state.hyper)}
-        # A lesson worth nothing says nothing: without this, Adam would go on as before.
+        # A lesson without effect must not move the teacher: Adam alone would continue by momentum.
         teacher, optimiser = _either(
             reward != 0, (moved, optimiser), (state.teacher, state.optimiser)
         )
-        forgotten = Lesson(*blank(lesson))
+        forgotten = Lesson(*zeros(lesson))
         return state._replace(
             teacher=teacher, optimiser=optimiser, rewards=rewards, lesson=forgotten
         )
@@ -287,7 +289,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         return entered(state, TEACH)._replace(before=score), view.learned
 
     def report(state: State, view: View, batch: Batch) -> dict[str, Array]:
-        """Of the last trial that is over."""
+        """Diagnostics of the last trial that has ended."""
         del view, batch
         return {
             "meta_reward": state.reward,
@@ -308,5 +310,5 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
 
 
 def _either(first: Array, one: Any, other: Any) -> Any:
-    """`one` where `first`, else `other`; for whole trees, of NumPy and JAX alike."""
+    """Return the pytree `one` if `first`, else `other`; for NumPy and JAX alike."""
     return jax.tree.map(lambda x, y: networks.namespace(y).where(first, x, y), one, other)

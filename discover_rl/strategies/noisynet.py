@@ -70,14 +70,14 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
             f"{other} or episode."
         )
     if not (settings.value or on_policy):
-        raise UserError("strategy.value is for algorithms that learn from rollouts.")
+        raise UserError("strategy.value is for on-policy algorithms.")
     shapes = {"net": _noisy(blueprint, blueprint.outputs, settings.layers)}
     if on_policy and settings.value:
         shapes["critic"] = _noisy(blueprint, 1, settings.layers)
     factorised = settings.noise == "factorised"
 
     def joint(key: Key, hyper: Hyper, net: Net, critic: Net | None) -> Any:
-        """σ, of the shape of what it perturbs."""
+        """σ of every noisy weight and bias, in their shapes."""
         del key, net, critic
 
         def start(layer: Any) -> Any:
@@ -87,7 +87,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         return _by_layer(start, shapes)
 
     def draw(key: Key) -> Any:
-        """ε"""
+        """ε of every noisy weight and bias."""
         if not factorised:
             return networks.noise(key, shapes)
         drawn = networks.noise(key, _by_layer(_ends, shapes))
@@ -155,7 +155,7 @@ def _noisy(blueprint: Blueprint, outputs: int, layers: str) -> Any:
 
 
 def _ends(layer: Any) -> list[jax.ShapeDtypeStruct]:
-    """A number for each of a layer's inputs, and for each of its outputs."""
+    """Draw a number for each of a layer's inputs and each of its outputs."""
     return [jax.ShapeDtypeStruct((size,), jnp.float32) for size in layer["weight"].shape]
 
 

@@ -40,7 +40,11 @@ class Hyper:
         23.53, "δ: KL divergence of what acts from the policy, in nats.", low=0, high=1_000_000
     )
     sigma: Amplitude = setting(
-        0.1, "σ with DDPG and TD3, before squashing; SAC has its own.", low=0, high=100
+        0.1,
+        "σ with DDPG and TD3, before squashing; SAC has its own.",
+        low=0,
+        high=100,
+        unless="density",
     )
 
 
@@ -62,7 +66,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
 
     def move(state: Hyper, view: View, obs: Array) -> tuple[Array, Array, Array]:
         """μ, μ_E − μ and √Σ, three of (n, action)."""
-        obs = jnp.asarray(obs)  # it is differentiated, so NumPy's will not do
+        obs = jnp.asarray(obs)  # JAX, because it is differentiated
         mean, std = gaussian(state, view, obs)
         slope = jax.grad(lambda u: bound(state, view, obs, u).sum())(mean)
         length = jnp.linalg.norm(std * slope, axis=-1, keepdims=True) + TINY

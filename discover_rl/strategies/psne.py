@@ -66,7 +66,7 @@ class State(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What an episode's noise can be drawn from again."""
+    """The key and σ from which an episode's noise can be drawn again."""
 
     key: Key  # (2,)
     sigma: Array  # () when it began
@@ -77,11 +77,11 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
     del spec
     on_policy = blueprint.on_policy  # then learning needs the noise of acting again
     if settings.lasts == "rollout" and not on_policy:
-        raise UserError("strategy.lasts=rollout is for algorithms that learn from rollouts.")
+        raise UserError("strategy.lasts=rollout is for on-policy algorithms.")
     shapes = jax.eval_shape(lambda key: blueprint.init(key, blueprint.outputs), random.key(0))
 
     def recall(memory: Memory) -> Net:
-        """σ ε, for weights and biases; what normalises layers has none."""
+        """σ ε of weights and biases; parameters of layer normalisation have no noise."""
         drawn = networks.noise(random.wrap_key_data(memory.key), shapes)
         return jax.tree.map(lambda leaf: memory.sigma * leaf, drawn)
 

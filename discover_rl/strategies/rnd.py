@@ -5,7 +5,7 @@ Burda, Edwards, Storkey & Klimov (2019), *Exploration by Random Network Distilla
     f       a random network that stays as it is
     f̂       a network that learns to be like it, on the states that are learned from
     x       = clip((s′ − mean) / deviation, −5, 5), by running statistics of s′
-    b(s′)   = mean over outputs of (f̂(x) − f(x))²
+    b(s′)   = mean over outputs of (f̂(x) − f(x))²                              core/distillation.py
     reward: r + w b(s′) / σ_b, σ_b the standard deviation of all b so far
 
 f̂ is good where it has been trained often, so b is large where the agent has seldom been. Actions,
@@ -20,20 +20,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jax import random
 
-from discover_rl.core import networks
-from discover_rl.core.equations import descend
+from discover_rl.core import distillation
+from discover_rl.core.distillation import Distillation
 from discover_rl.core.hyperparameters import hyper, setting
-from discover_rl.core.normalization import Moments, deviation, no_moments, observe_batch
+from discover_rl.core.normalization import Moments, no_moments, observe_batch
 from discover_rl.core.schedules import Amplitude
-from discover_rl.core.types import Array, Key, Net, Spec
+from discover_rl.core.types import Array, Key, Spec
 from discover_rl.strategies.interface import Blueprint, Learning, Strategy, View
 
-LIMIT = 5.0
-"""Standardised observations are clipped to ± this before f and f̂ see them."""
 TINY = 1e-8
 """Added to σ_b, so that a bonus which is the same everywhere can be divided by it."""
 
@@ -54,10 +50,7 @@ class State(NamedTuple):
     """What a run learns."""
 
     hyper: Hyper
-    target: Net  # f, which stays as it is
-    predictor: Net  # f̂
-    optimiser: Any  # of f̂
-    observations: Moments  # of s′, (observation,)
+    novelty: Distillation  # f, f̂ and the statistics of s′
     errors: Moments  # of b, (1,)
 
 
@@ -65,30 +58,8 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
     """The bonus on tasks with these spaces; w comes with the state, one value per lane."""
 
     def init(key: Key, hyper: Hyper, view: View) -> State:
-        target, predictor = (
-            networks.orthogonal(own, spec.observation_size, blueprint.hidden, settings.outputs)
-            for own in random.split(key)
-        )
-        return State(
-            hyper=hyper,
-            target=target,
-            predictor=predictor,
-            optimiser=view.optimiser.init(predictor),
-            observations=no_moments(spec.observation_size),
-            errors=no_moments(1),
-        )
-
-    def standardised(state: State, obs: Array) -> Array:
-        """x; before there are statistics, observations are clipped alone."""
-        known = state.observations.samples > 0
-        unit = jnp.where(known, deviation(state.observations), 1.0)
-        return networks.standardise(obs, state.observations.mean, unit, LIMIT)
-
-    def error(predictor: Net, state: State, obs: Array) -> Array:
-        """b: (n, observation) → (n,)."""
-        x = standardised(state, obs)
-        apart = networks.apply(predictor, x) - networks.apply(state.target, x)
-        return (apart**2).mean(axis=-1)
+        sizes = spec.observation_size, blueprint.hidden, settings.outputs
+        return State(hyper, distillation.init(key, *sizes, view.optimiser), no_moments(1))
 
     def scale(state: State) -> Array:
         """σ_b, or infinity before there are statistics: ()."""
@@ -97,31 +68,20 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
 
     def bonus(state: State, view: View, batch: Any) -> Array:
         weight = state.hyper.weight.at(view.progress)
-        return weight * error(state.predictor, state, batch.next_obs) / scale(state)
+        return weight * distillation.errors(state.novelty, batch.next_obs) / scale(state)
 
     def step(state: State, view: View, batch: Any, key: Key) -> tuple[State, Array]:
         del key
-
-        def loss(predictor: Net) -> tuple[Array, Array]:
-            each = error(predictor, state, batch.next_obs)
-            return each.mean(), each
-
-        (value, each), gradients = jax.value_and_grad(loss, has_aux=True)(state.predictor)
-        predictor, optimiser = descend(view.optimiser, gradients, state.optimiser, state.predictor)
-        state = state._replace(
-            predictor=predictor,
-            optimiser=optimiser,
-            observations=observe_batch(state.observations, batch.next_obs),
-            errors=observe_batch(state.errors, each[:, None]),
-        )
-        return state, value
+        novelty, each = distillation.fit(state.novelty, batch.next_obs, view.optimiser)
+        errors = observe_batch(state.errors, each[:, None])
+        return state._replace(novelty=novelty, errors=errors), each.mean()
 
     def report(state: State, view: View, batch: Any) -> dict[str, Array]:
         each = bonus(state, view, batch)
         return {
             "bonus": each.mean(),
             "bonus_spread": each.std(),
-            "prediction_error": error(state.predictor, state, batch.next_obs).mean(),
+            "prediction_error": distillation.errors(state.novelty, batch.next_obs).mean(),
             "prediction_error_scale": jnp.sqrt(state.errors.variance[0]),
         }
 

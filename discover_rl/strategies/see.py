@@ -29,7 +29,6 @@ targets and losses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -40,6 +39,7 @@ from discover_rl.core import networks
 from discover_rl.core.equations import correlation, descend, least, squash, td_target
 from discover_rl.core.hyperparameters import hyper, setting
 from discover_rl.core.types import Array, Batch, Key, Net, Nudge, Spec
+from discover_rl.strategies.hooks import Follow
 from discover_rl.strategies.interface import Acting, Blueprint, Learning, Strategy, View
 
 
@@ -60,14 +60,20 @@ class Hyper:
         "advantage", "Who acts, by advantages or by turns.", choices=("advantage", "alternate")
     )
     smoothing: float = setting(
-        0.2, "TD3: std of the noise on a′_x, in half-ranges.", low=0, high=100
+        0.2, "TD3: std of the noise on a′_x, in half-ranges.", low=0, high=100, unless="density"
     )
     smoothing_clip: float = setting(
-        0.5, "TD3: largest noise on a′_x, in half-ranges.", low=0, high=100
+        0.5, "TD3: largest noise on a′_x, in half-ranges.", low=0, high=100, unless="density"
     )
-    entropy_weight: float = setting(1.0, "SAC: where α_x starts.", above=0, high=1_000_000)
+    entropy_weight: float = setting(
+        1.0, "SAC: where α_x starts.", above=0, high=1_000_000, only="density"
+    )
     target_entropy: float = setting(
-        -1.0, "SAC: entropy that α_x aims at, per action dimension.", low=-1_000, high=1_000
+        -1.0,
+        "SAC: entropy that α_x aims at, per action dimension.",
+        low=-1_000,
+        high=1_000,
+        only="density",
     )
 
 
@@ -279,7 +285,7 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
             state = state._replace(policy=policy, policy_optimiser=optimiser)
         return state, error
 
-    def update_targets(state: State, follow: Callable[[Any, Any], Any]) -> State:
+    def update_targets(state: State, follow: Follow) -> State:
         state = state._replace(target_critics=follow(state.critics, state.target_critics))
         if stochastic:
             return state

@@ -38,6 +38,7 @@ class Hyper:
         "σ: its size where the policy has no noise of its own, in half-ranges.",
         low=0,
         high=100,
+        unless="samples",
     )
 
 
@@ -49,7 +50,7 @@ class State(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Of a running episode."""
+    """What the strategy remembers of a running episode."""
 
     noise: Array  # (1, action) ε
     left: Array  # (1, 1) steps for which it is held yet
@@ -76,16 +77,29 @@ def make(spec: Spec, settings: Hyper, blueprint: Blueprint) -> Strategy:
         state: State, memory: Memory, view: View, obs: Array, noise: Any, warmup: Any
     ) -> tuple[Memory, Nudge]:
         del obs
-        xp, (fresh, uniform) = networks.namespace(memory.noise), noise
-        exceeded = uniform > state.shorter[..., None, :]
-        length = 1 + exceeded.sum(axis=-1, keepdims=True).astype(np.int32)
-        ended = memory.left == 0
-        epsilon = xp.where(ended, fresh, memory.noise)
-        memory = Memory(epsilon, xp.where(ended, length, memory.left) - 1)
+        memory = following(state, memory, *noise)
         if blueprint.samples:
-            return memory, Nudge(view.net, noise=epsilon)
+            return memory, Nudge(view.net, noise=memory.noise)
         sigma = state.hyper.sigma.at(view.progress)
-        return memory, Nudge(view.net, shift=sigma * epsilon * (1 - warmup))
+        return memory, Nudge(view.net, shift=sigma * memory.noise * (1 - warmup))
+
+    def following(state: State, memory: Memory, fresh: Array, uniform: Array) -> Memory:
+        """The memory during the next step, with other noise where a stretch has ended."""
+        if isinstance(memory.left, np.ndarray):
+            # On the host calls cost: where all environments hold, or all draw, nothing is chosen.
+            left = memory.left.ravel().tolist()
+            if 0 not in left:
+                return Memory(memory.noise, memory.left - 1)
+            if not any(left):
+                return Memory(fresh, more(state, uniform))
+        xp, ended = networks.namespace(memory.noise), memory.left == 0
+        noise = xp.where(ended, fresh, memory.noise)
+        return Memory(noise, xp.where(ended, more(state, uniform), memory.left - 1))
+
+    def more(state: State, uniform: Array) -> Array:
+        """Steps of a new stretch after its first: (…, 1, 1)."""
+        exceeded = uniform > state.shorter[..., None, :]
+        return exceeded.sum(axis=-1, keepdims=True, dtype=np.int32)
 
     def report(state: State, view: View, batch: Any) -> dict[str, Array]:
         del batch

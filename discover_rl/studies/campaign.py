@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from discover_rl.core.types import Spec, Stopped, UserError
+from discover_rl.envs.backends import spaces
 from discover_rl.envs.settings import Env
-from discover_rl.envs.spaces import spaces
 from discover_rl.envs.tasks import Unmakeable
 from discover_rl.storage import checkpoints, files
 from discover_rl.storage.files import FolderInUse
@@ -17,13 +18,10 @@ from discover_rl.studies import plan, status
 from discover_rl.studies.study import Cell, Study
 from discover_rl.training import job as jobs
 from discover_rl.training import memory
-from discover_rl.training.engines import Hear, Outcome
+from discover_rl.training.engines import Engine, Outcome
 from discover_rl.training.events import Ended, Event, Started
 from discover_rl.training.job import Job
 from discover_rl.training.observers import Observer
-
-Engine = Callable[[Sequence[Job], Hear, Callable[[], bool], float], list[Outcome]]
-"""Trains cohorts and returns the outcome of each (see `training.engines`)."""
 
 
 class Board:
@@ -45,6 +43,15 @@ class Board:
         """Something happened to a cohort. Its last event is `Ended`."""
 
 
+class Prepared(NamedTuple):
+    """A campaign that can begin. Its records were read once, to make this."""
+
+    cohorts: list[Job]
+    """The cohorts of the study, or of the part, finished ones included."""
+    over: set[str]
+    """The names of runs with nothing left to train: they are done or failed."""
+
+
 def prepare(
     study: Study,
     out: Path,
@@ -52,7 +59,7 @@ def prepare(
     retry: bool = False,
     anyway: bool = False,
     here: bool = True,
-) -> list[Job]:
+) -> Prepared:
     """Check everything that can be checked before training, and divide the study into cohorts.
 
     Args:
@@ -62,9 +69,6 @@ def prepare(
         retry: whether runs that failed are trained again.
         anyway: whether to go on though the code of a task of the user's own has changed since.
         here: whether it is trained on this machine, into whose memory every run must fit.
-
-    Returns:
-        The cohorts of the study, or of the part, finished ones included.
 
     Raises:
         UserError: a task does not exist, or the folder holds something else.
@@ -91,11 +95,13 @@ def prepare(
     if here:
         _check_memory([cell for cell in study.cells if not over.issuperset(cell.names)], specs)
     cohorts = plan.agreed(study, out, shard, retry)
+    if retry:  # the records of failed runs may be gone now
+        over = {name for name in over if record_path(out, name).exists()}
     for job in cohorts:
         path = checkpoints.find(job.workdir)
         if path is not None and not files.in_use(job.workdir):
             jobs.resumable(path, {run.name: run for run in job.runs})
-    return [job._replace(anyway=anyway) for job in cohorts]
+    return Prepared([job._replace(anyway=anyway) for job in cohorts], over)
 
 
 def _check_memory(cells: Sequence[Cell], specs: Mapping[tuple[str, Env], Spec]) -> None:
@@ -112,20 +118,20 @@ def _check_memory(cells: Sequence[Cell], specs: Mapping[tuple[str, Env], Spec]) 
 
 
 def carry_out(
-    cohorts: Sequence[Job],
+    prepared: Prepared,
     engine: Engine,
     board: Board,
     observer: Observer,
     stopping: Callable[[], bool],
 ) -> bool:
-    """Train the unfinished runs of these cohorts.
+    """Train the unfinished runs of a campaign.
 
     If a cohort fails, the reason is written into its work folder and the others are still trained.
     A cohort that another process is training is left to that process, after a second attempt: a
     worker whose parent was killed needs a while to notice and to end.
 
     Args:
-        cohorts: what to train, as `prepare` returns it.
+        prepared: the cohorts, as `prepare` returns them.
         engine: trains them.
         board: gets all events.
         observer: gets the same events.
@@ -134,8 +140,9 @@ def carry_out(
     Returns:
         Whether every run is done or has failed, so that nothing is left to train.
     """
-    mine = plan.left(cohorts)
-    unfinished = sum(len(plan.missing(job)) for job in mine)
+    cohorts, over = prepared
+    mine = plan.left(cohorts, over)
+    unfinished = sum(run.name not in over for job in mine for run in job.runs)
     mine.sort(key=lambda job: checkpoints.find(job.workdir) is None)  # those that began come first
     runs = sum(len(job.runs) for job in cohorts)
     board.planned(mine, runs, runs - unfinished)
@@ -168,7 +175,7 @@ def _attempt(
 ) -> list[Outcome]:
     """Train these cohorts once; return the outcome of each."""
 
-    def hear(number: int, event: Event) -> None:
+    def on_event(number: int, event: Event) -> None:
         job = cohorts[number]
         if isinstance(event, Started):
             status.clear_trouble(job.workdir)
@@ -180,7 +187,7 @@ def _attempt(
         board.on_event(job, event)
         observer.on_event(event)
 
-    return engine(cohorts, hear, stopping, 0.0)
+    return engine(cohorts, on_event, stopping, 0.0)
 
 
 def _freed(taken: Sequence[Job], stopping: Callable[[], bool]) -> list[Job]:

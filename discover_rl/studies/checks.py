@@ -1,4 +1,4 @@
-"""What a study's file may say: its names and its counts, checked before it becomes cells."""
+"""Check the names and counts in a study's file, before it becomes cells."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from discover_rl.core.types import UserError
 from discover_rl.strategies import STRATEGIES
 
 AXES = ("task", "algorithm", "strategy")
-"""What every cell has; all other names in [grid] are settings."""
+"""The keys of [grid] that every cell needs; all other keys there are settings."""
 WORDS = (*AXES, "name", "steps", "seeds")
 """Names in a file that are not settings."""
 NAME = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,80}")
-"""What the name of an arm must match: it is the name of a folder, too."""
+"""The pattern of an arm's name, which is also the name of a folder."""
+FOLDER = re.compile(r"(?!\.{0,2}$)[^/\x00-\x1f]{1,200}")
+"""What every part of a run's path must match."""
 KEYS = ("about", "source", "tuned", "steps", "task_steps", "seeds", "set", "grid", "arm", "skip")
 """The keys and tables that a file may have."""
 MOST_CELLS = 10_000
@@ -33,7 +35,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def check_counts(where: str, given: Any, points: int) -> list[int]:
-    """The seeds of every cell; a UserError if they are none, or make too many runs.
+    """Return the seeds of every cell; a UserError if there are none, or too many runs.
 
     Args:
         where: the name of the file, for error messages.
@@ -78,7 +80,7 @@ def check_names(
         for table, names in (("[set]", common), ("[grid]", grid)):
             if word in names and (table == "[set]" or word not in AXES):
                 place = right.get(word, "[grid]")
-                raise UserError(f"{where}: {word} belongs into {place}, not into {table}.")
+                raise UserError(f"{where}: {word} belongs in {place}, not in {table}.")
     for arm in arms:
         name = arm.get("name", "unnamed")
         if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -101,6 +103,14 @@ def check_names(
     for axis, known in members.items():
         for word in [*as_list(grid.get(axis, [])), *(arm[axis] for arm in arms if axis in arm)]:
             check_known(where, axis, word, known, f"There is no {axis}")
+
+
+def check_folders(where: str, parts: Sequence[str]) -> None:
+    """Raise a UserError unless these can be names of folders, one below the other."""
+    for part in parts:
+        if not FOLDER.fullmatch(part):
+            shown = part if len(part) <= 80 else f"{part[:80]}…"
+            raise UserError(f"{where}: {shown!r} cannot be the name of a folder of runs.")
 
 
 def check_known(

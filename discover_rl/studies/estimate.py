@@ -3,55 +3,46 @@
 Hours are computed from short measurements. For every algorithm × strategy of the study, cohorts of
 the planned size train for a few hundred steps, on a GPU for a few thousand, in a folder that is
 removed afterwards, as many at once as in the study. For every task, an environment is stepped for a
-moment. Measurements are kept in the user's cache, so the next estimate is immediate. On a GPU,
-cohorts are measured one after the other and several at once, and what is faster is what `discover
-run` does. Copies of one cohort are measured, not a mixture of strategies. Two more things are
-simplified: networks with more inputs, as Humanoid's, are not measured separately, and episodes of
-evaluation are assumed to last to their time limit.
+moment. Measurements are kept in the user's cache, so the next estimate is immediate. On a GPU, both
+single cohorts and several at once are measured, and `discover run` does what is faster. Three
+things are simplified: copies of one cohort are measured, not a mixture of strategies; networks with
+more inputs, as Humanoid's, are not measured separately; and episodes of evaluation are assumed to
+last to their time limit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import heapq
 import json
 import math
-import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from discover_rl.config import Run
-from discover_rl.envs import tasks
-from discover_rl.envs.settings import PLAIN, Making
-from discover_rl.envs.spaces import spaces
+from discover_rl.envs.backends import spaces
+from discover_rl.envs.settings import PLAIN
 from discover_rl.envs.tasks import choose_backend
-from discover_rl.storage import files
-from discover_rl.studies import plan
+from discover_rl.storage import files, schemas
+from discover_rl.studies import plan, speed
 from discover_rl.system import hardware
-from discover_rl.training.engines import local, places
+from discover_rl.training.engines import places
 from discover_rl.training.evaluation import most_steps
-from discover_rl.training.events import Event, Stepped
 from discover_rl.training.job import Job
 
-STEPS = 300
-"""How many steps are measured. About as many come before and are not measured."""
-STEPS_ON_GPU = 3000
-"""How many steps are measured on a GPU, where a fused loop makes many steps at once."""
 AT_ONCE = (2, 4)
-"""How many cohorts at once are tried on a GPU, beside one."""
+"""Numbers of cohorts that are tried at once on a GPU, in addition to one."""
 GAIN = 0.95
-"""Several at once must take less than this share of the time of fewer: measurements scatter."""
+"""More cohorts at once count as faster below this share of the time, because times vary."""
 ACTING = 1.3
 """The time of a step in an evaluation, relative to a step of the environment alone."""
 
 
 class Cost(NamedTuple):
-    """What one cohort takes."""
+    """Memory, disk space and time that one cohort takes."""
 
     memory: int  # bytes, while it trains
     disk: int  # bytes, at most, while it trains
@@ -63,11 +54,10 @@ class Timings:
     """How many seconds things take on this machine: measured once, kept in the user's cache."""
 
     def __init__(self) -> None:
-        self._path = hardware.cache_folder() / f"paces-{hardware.processor_kind()}.json"
-        try:
-            self._known: dict[str, float] = json.loads(self._path.read_text())
-        except (OSError, ValueError):
-            self._known = {}
+        self._path = hardware.cache_folder() / f"speeds-{hardware.processor_kind()}.json"
+        self._known: dict[str, float] = {}
+        with contextlib.suppress(OSError, schemas.Malformed):  # then all is measured again
+            self._known = schemas.read_json(self._path, dict[str, float])
 
     def get(self, name: str, measure: Callable[[], dict[str, float]] | None) -> float | None:
         """A measurement by its name.
@@ -103,7 +93,7 @@ def at_once(
     """
     mine, first = [job for job in jobs if job.place == "gpu"], {}
     for job in mine:
-        first.setdefault(kind(job), job)
+        first.setdefault(speed.kind(job), job)
     if len(mine) < 2:
         return 1
     largest = max(len(job.runs) * plan.lane_bytes(job.runs[0]) for job in first.values())
@@ -126,16 +116,26 @@ def _learning(
     timings: Timings,
     measuring: Callable[[str], None] | None,
 ) -> float | None:
-    """Seconds that the steps of all cohorts take, so many at once; None if it is not known."""
-    total = 0.0
+    """Seconds for the steps of all cohorts, `count` at once; None if it is not known."""
+    each = []
     for job in jobs:
-        like = first[kind(job)]
-        measure = functools.partial(_measured, like, measuring, count) if measuring else None
-        seconds = timings.get(kind(like, count), measure)
+        like = first[speed.kind(job)]
+        measure = None
+        if measuring:
+            measure = functools.partial(speed.of_training, like, measuring, count)
+        seconds = timings.get(speed.kind(like, count), measure)
         if seconds is None:
             return None
-        total += len(job.runs) * (job.runs[0].steps - job.step) * seconds / count
-    return total
+        each.append(len(job.runs) * (job.runs[0].steps - job.step) * seconds)
+    return _until_all_end(each, count)
+
+
+def _until_all_end(seconds: Sequence[float], at_once: int) -> float:
+    """Seconds until all of these cohorts have ended, each begun where a place is free."""
+    ends = [0.0] * at_once
+    for each in seconds:
+        heapq.heapreplace(ends, ends[0] + each)
+    return max(ends)
 
 
 def costs(
@@ -162,7 +162,7 @@ def costs(
         if size not in sizes:
             sizes[size] = plan.lane_bytes(run)
         # One measurement serves all cohorts of a kind: they differ in the task alone.
-        like = first.setdefault(kind(job), job)
+        like = first.setdefault(speed.kind(job), job)
         found.append(_cost(job, like, sizes[size], timings, measuring, on_gpu))
     return found
 
@@ -179,7 +179,7 @@ def step_seconds(jobs: Sequence[Job], timings: Timings) -> dict[tuple[str, str],
     """
     found: dict[tuple[str, str], list[float]] = {}
     for job in jobs:
-        seconds = timings.get(kind(job), None)
+        seconds = timings.get(speed.kind(job), None)
         if seconds is not None:
             for pair in {(run.algorithm, run.strategy) for run in job.runs}:
                 found.setdefault(pair, []).append(seconds)
@@ -206,8 +206,7 @@ def hours(
         seconds = [cost.seconds for job, cost in pairs if job.place == place]
         if None in seconds:
             return None
-        total = sum(each or 0.0 for each in seconds)
-        by_place.append(total / max(1, min(most, len(seconds))))
+        by_place.append(_until_all_end([each or 0.0 for each in seconds], most))
     return max(by_place) / 3600
 
 
@@ -242,17 +241,20 @@ def _cost(
         a * b for a, b in zip((64, *run.hyper.hidden), run.hyper.hidden, strict=False)
     )
     evaluations = 1 + math.ceil(run.steps / run.eval.every)
-    kept = lanes * (evaluations * (200 + 30 * run.eval.episodes) + weights)
+    # The last checkpoint has actor, critics, their targets and moments, and a strategy's networks.
+    kept = lanes * (evaluations * (200 + 30 * run.eval.episodes) + 20 * weights)
     filled = min(1.0, run.steps / run.hyper.replay_size) if not run.on_policy else 1.0
     disk = lanes * (int(size * filled) + 40 * weights)
 
     def physics(run: Run) -> float | None:
         making = {} if run.env.making == PLAIN else {"making": run.env.making}
-        measure = functools.partial(_physics, run.task, measuring, **making) if measuring else None
-        return timings.get(_physics_kind(run.task, run.env.making), measure)
+        measure = (
+            functools.partial(speed.of_task, run.task, measuring, **making) if measuring else None
+        )
+        return timings.get(speed.task_kind(run.task, run.env.making), measure)
 
-    measure = functools.partial(_measured, like, measuring, on_gpu) if measuring else None
-    name = kind(like, on_gpu)
+    measure = functools.partial(speed.of_training, like, measuring, on_gpu) if measuring else None
+    name = speed.kind(like, on_gpu)
     learning, start = timings.get(name, measure), timings.get(f"start of {name}", None)
     here, there = physics(run), physics(like.runs[0])
     if learning is None or start is None or here is None or there is None:
@@ -265,79 +267,3 @@ def _cost(
     steps = evaluations * most_steps(run, limit) * lanes * (1 - job.step / run.steps)
     evaluating = steps * ACTING * here / threads
     return Cost(lanes * size, disk, kept, start + training + evaluating)
-
-
-def kind(job: Job, on_gpu: int = 1) -> str:
-    """The name of the measurement that serves this cohort, with so many at once on a GPU."""
-    run = job.runs[0]
-    sizes = [f"{name}={getattr(run.hyper, name, '')}" for name in ("hidden", "batch_size")]
-    sizes += [f"{name}={getattr(run.hyper, name, '')}" for name in ("updates", "train_every")]
-    how = f"{job.place} {run.env.backend} {run.compute.precision}"
-    how += f", {on_gpu} at once" if job.place == "gpu" and on_gpu > 1 else ""
-    return f"{run.algorithm} + {run.strategy}, {len(job.runs)} lanes, {' '.join(sizes)}, {how}"
-
-
-def _measured(job: Job, measuring: Callable[[str], None], on_gpu: int = 1) -> dict[str, float]:
-    """Measure a cohort, with as many others at once as in the study.
-
-    Returns:
-        Seconds per step and lane, and seconds to start and to compile the programs.
-    """
-    run = job.runs[0]
-    at_once, name = places(on_gpu=on_gpu)[job.place], kind(job, on_gpu)
-    several = f", {at_once} at once" if job.place == "gpu" and at_once > 1 else ""
-    measuring(f"{run.algorithm} + {run.strategy} on {run.task}, {len(job.runs)} lanes{several}")
-    if run.on_policy:
-        start = run.hyper.horizon * run.env.count
-        end, hyper = 3 * start, run.hyper
-    else:
-        start = max(STEPS, run.hyper.batch_size)
-        end = start + (STEPS_ON_GPU if job.place == "gpu" else STEPS)
-        hyper = replace(run.hyper, warmup=start // 2)
-    evaluation = replace(run.eval, every=end, episodes=1, max_steps=10)
-    marks: dict[int, list[tuple[int, float]]] = {}
-
-    def hear(number: int, event: Event) -> None:
-        if isinstance(event, Stepped) and event.step >= start:
-            marks.setdefault(number, []).append((event.step, time.monotonic()))
-
-    with tempfile.TemporaryDirectory() as folder:
-        copies = []
-        for i in range(at_once):
-            out = Path(folder) / str(i)
-            short = [replace(run, steps=end, hyper=hyper, eval=evaluation) for run in job.runs]
-            copies.append(Job(short, out, out / "work", job.place))
-        began = time.monotonic()
-        outcomes = local.run(copies, hear, bool, places={job.place: at_once})
-    for outcome in outcomes:
-        if outcome is not None:
-            raise outcome
-    spans = [(own[0], own[-1]) for own in marks.values()]  # of each copy: (step, time), twice
-    each = [(b[1] - a[1]) / (b[0] - a[0]) / len(job.runs) for a, b in spans]
-    seconds = float(np.median(each))
-    before = [a[1] - began - a[0] * seconds * len(job.runs) for a, _ in spans]
-    return {name: seconds, f"start of {name}": max(0.0, float(np.median(before)))}
-
-
-def _physics_kind(task: str, making: Making) -> str:
-    """The name of the measurement of a task's environments."""
-    return f"step of {task}" + ("" if making == PLAIN else f" {making}")
-
-
-def _physics(
-    task: str, measuring: Callable[[str], None], making: Making = PLAIN
-) -> dict[str, float]:
-    """Measure seconds per step of a task, with random actions."""
-    measuring(task)
-    env = tasks.make(task, making=making)
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    actions = [env.action_space.sample() for _ in range(STEPS)]
-    began = time.perf_counter()
-    for action in actions:
-        _, _, terminated, truncated, _ = env.step(action)
-        if terminated or truncated:
-            env.reset()
-    took = time.perf_counter() - began
-    env.close()
-    return {_physics_kind(task, making): took / STEPS}

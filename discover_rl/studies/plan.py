@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from discover_rl import config
 from discover_rl.config import Run
 from discover_rl.core import replay_buffer
 from discover_rl.core.types import UserError
-from discover_rl.envs.spaces import spaces
+from discover_rl.envs.backends import spaces
 from discover_rl.envs.tasks import Unmakeable
 from discover_rl.storage import checkpoints, files, schemas
 from discover_rl.storage.records import read_record, record_path
@@ -38,6 +38,7 @@ MEMORY_SHARE = 0.75
 """The share of the memory that lanes may take; programs need the rest."""
 
 Number = Annotated[str, Meta(pattern="^[0-9]{4,9}$")]
+"""The number of a cohort, as in a file's name."""
 Division = dict[str, list[str]]
 """The names of the runs of each cohort, by the cohort's number ("0000", …)."""
 
@@ -54,12 +55,14 @@ def agreed(
         retry: whether the results of failed runs are removed, so that these form new cohorts.
 
     Raises:
-        UserError: the folder holds another study.
+        UserError: the folder holds another study, or a link where it keeps a run.
     """
     with files.locked(out, PATIENCE):
         before = _read(out)
+        _refuse_links(before, out)
         division = _without_failed(before, out) if retry else before
         division = _extended(_fitting(division, study, out), study, shard)
+        _refuse_links(division, out)
         if division != before:
             files.write(out / FILE, json.dumps(division, indent=1).encode())
     return _jobs(division, study, out, shard)
@@ -102,8 +105,12 @@ def missing(job: Job) -> list[Run]:
     return [run for run in job.runs if not read_record(record_path(job.out, run.name)).over]
 
 
-def left(cohorts: Sequence[Job]) -> list[Job]:
+def left(cohorts: Sequence[Job], over: Container[str] | None = None) -> list[Job]:
     """What is left to train of these cohorts.
+
+    Args:
+        cohorts: finished ones included.
+        over: the names of runs with nothing left to train; None: read their records to know.
 
     Returns:
         Every cohort that has unfinished runs: with all its lanes if it has a checkpoint, which it
@@ -111,7 +118,8 @@ def left(cohorts: Sequence[Job]) -> list[Job]:
     """
     found = []
     for job in cohorts:
-        if lanes := missing(job):
+        lanes = missing(job) if over is None else [it for it in job.runs if it.name not in over]
+        if lanes:
             begun = checkpoints.find(job.workdir) is not None
             found.append(job if begun else job._replace(runs=lanes))
     return found
@@ -136,7 +144,8 @@ def lane_bytes(run: Run) -> int:
     if run.on_policy:
         data = run.hyper.horizon * run.env.count * (2 * inputs + 8) * 4
     else:
-        data = replay_buffer.nbytes(run.hyper.replay_size, spec.observation_size, spec.action_size)
+        count, sizes = run.env.count, (spec.observation_size, spec.action_size)
+        data = count * replay_buffer.nbytes(run.hyper.replay_size // count, *sizes)
     return data + 40 * weights * 4
 
 
@@ -178,23 +187,34 @@ def _read(out: Path) -> Division:
     return division
 
 
+def _refuse_links(division: Division, out: Path) -> None:
+    """Raise a UserError if a run's folder or a work folder is a link."""
+    files.refuse_links(out, (name for names in division.values() for name in names))
+    files.refuse_links(out, (f"{WORKDIRS}/{number}" for number in division))
+
+
 def _fitting(division: Division, study: Study, out: Path) -> Division:
     """A division without the cohorts whose runs can no longer train together, because the study
-    has changed."""
+    or the program has changed. Those whose runs have all ended stay."""
     runs = {run.name: run for run in study.runs}
     kept = {}
     for number, names in division.items():
         lanes = [runs[name] for name in names if name in runs]
-        if len(config.cohorts(lanes)) < 2:
+        if len(config.cohorts(lanes)) < 2 or _all_over(lanes, out):
             kept[number] = names
         elif checkpoints.find(out / WORKDIRS / number) or any(
             (out / name).exists() for name in names
         ):
             raise UserError(
-                f"{out} holds another study, in which {names[0]} and {names[-1]} were of one kind; "
+                f"{out} holds another study, in which {names[0]} and {names[-1]} train together; "
                 "choose another --out."
             )
     return kept
+
+
+def _all_over(runs: Sequence[Run], out: Path) -> bool:
+    """Whether every one of these runs is done or has failed."""
+    return all(read_record(record_path(out, run.name)).over for run in runs)
 
 
 def _extended(division: Division, study: Study, shard: tuple[int, int] = (1, 1)) -> Division:

@@ -18,11 +18,11 @@ TROUBLE = "trouble.json"
 """A file in a work folder with the reason why its cohort failed. The cohort is trained again by the
 next `discover run`."""
 STATES = ("done", "running", "begun", "waiting", "failed")
-"""The states that a run can be in. One that has begun has a checkpoint; nobody is training it."""
+"""The states of a run. A run that has "begun" has a checkpoint, and no process is training it."""
 
 
 class Trouble(TypedDict):
-    """What the file `TROUBLE` has."""
+    """The content of the file `TROUBLE`."""
 
     reason: schemas.Text
     traceback: NotRequired[schemas.Text]
@@ -142,5 +142,7 @@ def _cohort_status(workdir: Path) -> tuple[str, int, str]:
         return "failed", step, schemas.read_json(workdir / TROUBLE, Trouble)["reason"]
     except FileNotFoundError:
         return "begun" if checkpoints.find(workdir) else "waiting", step, ""
+    except OSError as error:
+        return "failed", step, f"{workdir / TROUBLE} cannot be read ({error.strerror})."
     except schemas.Malformed as error:
         return "failed", step, str(error)

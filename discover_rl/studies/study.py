@@ -90,7 +90,7 @@ class Cell:
                 raise UserError(f"{self.where}: {name} in [grid] is a list of lists.")
         if len(found) != len(self.seeds):
             several = next(name for name, it in self.settings.items() if isinstance(it, list))
-            raise UserError(f"{self.where}: several values of {several} belong into [grid].")
+            raise UserError(f"{self.where}: several values of {several} belong in [grid].")
         return [replace(run, name=f"{self.name}/{run.name}") for run in found]
 
 
@@ -133,7 +133,10 @@ def shipped() -> dict[str, Any]:
 
 def abouts() -> dict[str, str]:
     """The sentences about the studies that come with the package, by the studies' names."""
-    return {name: schemas.read_toml(file.read_text())["about"] for name, file in shipped().items()}
+    return {
+        name: schemas.read_toml(file.read_text("utf-8"))["about"]
+        for name, file in shipped().items()
+    }
 
 
 def load(word: str) -> Study:
@@ -147,14 +150,19 @@ def load(word: str) -> Study:
     """
     known, path = shipped(), Path(word)
     if word in known and not path.is_file():
-        return declared(known[word].read_text(), word, f"{word}.toml")
+        return declared(known[word].read_text("utf-8"), word, f"{word}.toml")
     if path.suffix != ".toml":
-        mine = Path("results", f"{word}.toml")
-        near = f" Did you mean {mine}?" if mine.is_file() else nearest(word, known)
-        hint = near or " A file of your own ends in .toml."
+        files = Path("results", f"{word}.toml"), Path(f"{word}.toml")
+        mine = [file for file in files if file.is_file()]
+        near = f" Did you mean {mine[0]}?" if mine else nearest(word, known)
+        own = "It is a folder; `discover evaluate` takes folders of runs." if path.is_dir() else ""
+        hint = near or f" {own or 'A file of your own ends in .toml.'}"
         raise UserError(f"There is no study {word}.{hint}")
     try:
+        path.name.encode()  # reports have it
         return declared(schemas.content(path).decode(), path.stem, path.name)
+    except UnicodeEncodeError as error:
+        raise UserError(f"{path} has a name that is no text; rename it.") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
@@ -239,6 +247,7 @@ def _cell(
     parts += [strategy] if "strategy" in varied and arm != strategy else []
     settings = {key: value for key, value in varied.items() if key not in AXES}
     parts += [arm, *(f"{key}={_word(value)}" for key, value in settings.items())]
+    checks.check_folders(where, parts)
     try:
         steps = config.check_steps(content.get("task_steps", {}).get(task, content["steps"]))
     except UserError as error:

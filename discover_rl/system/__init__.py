@@ -1,7 +1,8 @@
 """The machine and the code: what hardware there is, how programs are compiled, which code ran.
 
-`hardware` knows cores, memory and GPUs, `compilation` compiles JAX programs and keeps them on disk,
-`provenance` names the versions that can move a result, `modules` imports those of the user, and
-`registry` has strategies and algorithms by their names, `extras` what to install where a package is
-missing, and `paths` checks those that users give.
+`hardware` knows cores, memory and GPUs. `compilation` compiles JAX programs and keeps them on disk.
+`provenance` names the versions of code that can move a result. `modules` imports the user's own
+modules, and `registry` finds strategies and algorithms by name. `extras` says what to install if an
+optional package is missing, `paths` checks paths that users give, and `text` makes text from files
+safe to print. Import the modules themselves: `from discover_rl.system import hardware`.
 """

@@ -1,4 +1,4 @@
-"""How programs are compiled: at which precision, side by side, and kept on disk."""
+"""Compile programs: choose their precision, compile several at once, keep them on disk."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from discover_rl.system import hardware
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 """The environment variable that names the folder for compiled programs."""
 MIN_COMPILE_TIME = "jax_persistent_cache_min_compile_time_secs"
-"""JAX's setting: programs that take less long to compile are not kept."""
+"""JAX's setting for the shortest compile time, in seconds, of a program that is kept."""
 
 
 def with_precision(function: Callable[..., Any], precision: str) -> Callable[..., Any]:
-    """The function with matrix products of this precision; a CPU has only one.
+    """Return the function with matrix products of this precision; a CPU has only one precision.
 
     Args:
         function: a function to be compiled.
-        precision: "float32" or "tf32".
+        precision: a value of `compute.precision`. "bf16" is for learning alone
+            (`core.half_precision`); what else the function computes is as with "tf32".
     """
-    names = {"float32": "float32", "tf32": "tensorfloat32"}
+    names = {"float32": "float32", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}
     name = names[precision] if hardware.accelerated() else None
 
     @functools.wraps(function)
@@ -40,14 +41,15 @@ def with_precision(function: Callable[..., Any], precision: str) -> Callable[...
 
 
 def compile_all(lowered: Iterable[Any]) -> None:
-    """Compile lowered programs side by side, so that later calls find them compiled."""
+    """Compile lowered programs in parallel; later calls find them compiled."""
     with ThreadPoolExecutor() as threads:
         list(threads.map(lambda program: program.compile(), lowered))
 
 
 @contextlib.contextmanager
 def not_cached() -> Iterator[None]:
-    """Programs compiled in this context are not kept on disk: no other process can use them."""
+    """A context in which compiled programs are not kept on disk, for those that no other process
+    can use."""
     before = jax.config.values[MIN_COMPILE_TIME]
     jax.config.update(MIN_COMPILE_TIME, math.inf)
     try:
@@ -59,8 +61,8 @@ def not_cached() -> Iterator[None]:
 def use_cache() -> None:
     """Keep compiled programs in the user's cache, for this process and those it starts.
 
-    Nothing is changed where the user has said otherwise: an empty `CACHE` in the environment keeps
-    none. Two processes may write the same program; one that reads it half-written compiles it
+    A folder that the user has chosen is respected; an empty `CACHE` in the environment keeps no
+    programs. Two processes may write the same program; one that reads it half-written compiles it
     again.
     """
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")

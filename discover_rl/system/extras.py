@@ -1,4 +1,4 @@
-"""Extras: packages that only some features need, and the sentence where one is missing.
+"""Extras: packages that only some features need, and the message if one is missing.
 
 The core trains, saves and loads with none of them. Each is imported where it is used, and
 pyproject.toml names what each extra brings.
@@ -31,9 +31,9 @@ def hint(what: str, extra: str) -> str:
 
 
 def missing_module(error: BaseException | None) -> str:
-    """The module whose absence caused an error, or nothing if it has another cause.
+    """Return the module whose absence caused an error; '' if the error has another cause.
 
-    Of several errors, each the cause of the one before, it is the last that names a module.
+    In a chain of errors, each the cause of the one before, the last one that names a module counts.
     """
     found = ""
     while error is not None:

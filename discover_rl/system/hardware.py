@@ -15,6 +15,10 @@ ONE_THREAD = {"NPROC": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 """Environment variables that give a process one thread; XLA reads them when it starts."""
 ONE_THREAD_AT_IMPORT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """The same for NumPy and for JAX's decompositions, which read them when they are imported."""
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+"""Where Linux shows control groups and their limits."""
+PROCESS_FILES = Path("/proc/self")
+"""Where Linux describes this process."""
 
 
 def cores() -> int:
@@ -27,8 +31,8 @@ def cores() -> int:
 
 
 def environment_threads() -> int:
-    """How many threads step environments: all but one for learning and one for acting, if there
-    are more than four cores."""
+    """Return how many threads step environments. With more than four cores, one is left for
+    learning and one for acting."""
     return cores() - 2 if cores() > 4 else cores()
 
 
@@ -45,8 +49,8 @@ def use_share_of_cores(part: int, parts: int) -> None:
 def accelerated() -> bool:
     """Whether JAX computes on a GPU in this process.
 
-    There is one, JAX was installed with its driver, and JAX was not told to use the CPU. JAX itself
-    is not asked: that takes seconds and reserves the GPU's memory.
+    It does if there is a GPU, JAX's plugin for it is installed, and no setting makes JAX use the
+    CPU. JAX itself is not asked: that takes seconds and reserves the GPU's memory.
     """
     jax = sys.modules.get("jax")
     told = (jax.config.jax_platforms if jax else None) or os.environ.get("JAX_PLATFORMS", "")
@@ -63,19 +67,26 @@ def _has_gpu() -> bool:
     return there and any(name.lower().startswith(drivers) for name in names)
 
 
-def place(on_policy: bool) -> str:
-    """Where a run learns, "gpu" or "cpu": on-policy agents act and learn on the host."""
-    return "gpu" if accelerated() and not on_policy else "cpu"
+def place(on_policy: bool, gpu: bool | None = None) -> str:
+    """Where a run learns, "gpu" or "cpu": on-policy agents act and learn on the host.
+
+    Args:
+        on_policy: whether its algorithm is on-policy.
+        gpu: whether JAX computes on a GPU where the run is trained; None: as in this process.
+    """
+    if gpu is None:
+        gpu = accelerated()
+    return "gpu" if gpu and not on_policy else "cpu"
 
 
 def processor_kind() -> str:
-    """Tells processors apart that may not run each other's compiled programs."""
+    """Return a name for this kind of processor: compiled programs may not run on another kind."""
     flags = [line for line in _cpu_info() if line.startswith(("flags", "Features"))]
     return f"{platform.machine()}-{zlib.crc32(''.join(flags[:1]).encode()):08x}"
 
 
 def device_name() -> str:
-    """The name of what computes here: the GPU, else the processor."""
+    """Return the name of the device that computes: the GPU, else the processor."""
     if accelerated():
         import jax
 
@@ -102,28 +113,69 @@ def gpu_memory() -> int:
         return 16 * 2**30
 
 
+def has_mps() -> bool:
+    """Whether NVIDIA's MPS is on, with which processes use a GPU together and not in turns."""
+    folder = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
+    try:
+        number = int((folder / "nvidia-cuda-mps-control.pid").read_text())
+    except (OSError, ValueError):
+        return False
+    return Path(f"/proc/{number}").exists()
+
+
 def memory() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Bytes of this machine's memory, or of the part of it that this process may take."""
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([there, *(limit for limit, _ in _limits())])
 
 
 def available_memory() -> int:
-    """Bytes of memory that this process could still take: free here, and within its container."""
+    """Bytes of memory that this process could still take: free here, and within its limits."""
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         found = int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):  # not on Linux
         return memory()
-    group = Path("/sys/fs/cgroup")
+    return max(0, min([found, *(left for _, left in _limits())]))
+
+
+def holds(size: int) -> bool:
+    """Whether a file of so many bytes can be read: a copy of it may be made."""
+    return size <= 2**24 or 2 * size <= available_memory()
+
+
+def _limits() -> list[tuple[int, int]]:
+    """The limits of Linux's control groups: those of a container, of a batch job, of a user.
+
+    Returns:
+        For each group that this process is in, at any depth, its limit in bytes and what is left of
+        that. A cache of files gives way, so it counts as left.
+    """
     try:
-        limit, used = (int((group / f"memory.{it}").read_text()) for it in ("max", "current"))
-        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        found = min(found, limit - used + int(stat.get("file", 0)))  # a cache of files gives way
-    except (OSError, ValueError):  # without a limit
-        pass
-    return max(0, found)
+        lines = (PROCESS_FILES / "cgroup").read_text().splitlines()
+    except OSError:  # not on Linux
+        return []
+    found = []
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        root = CONTROL_GROUPS / "memory" if kinds else CONTROL_GROUPS
+        names = ("limit_in_bytes", "usage_in_bytes") if kinds else ("max", "current")
+        own = root / path.lstrip("/")
+        # In a container the root is its own group, and the path may be one outside of it.
+        for group in (own, *(parent for parent in own.parents if parent.is_relative_to(root))):
+            try:
+                limit, used = (int((group / f"memory.{name}").read_text()) for name in names)
+                stat = dict(it.split() for it in (group / "memory.stat").read_text().splitlines())
+            except (OSError, ValueError):  # no such group here, or without a limit
+                continue
+            prefix = "total_" if kinds else ""
+            cached = sum(int(stat.get(f"{prefix}{it}_file", 0)) for it in ("active", "inactive"))
+            found.append((limit, limit - used + cached))
+    return found
 
 
 def cache_folder() -> Path:
-    """Where this package keeps what can be made again: compiled programs, measured speeds."""
+    """Return the folder for data that can be made again: compiled programs, measured speeds."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "discover_rl"

@@ -1,11 +1,25 @@
-"""Paths that users give: what is wrong with one is a sentence."""
+"""Paths: what is wrong with one that a user gives is a sentence, and only plain files are read."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 from discover_rl.core.types import UserError
+
+
+class SpecialFile(OSError):
+    """A path is neither a file nor a folder: reading a pipe waits, reading a device may not end."""
+
+
+def plain(path: Path) -> int:
+    """The size of a file; SpecialFile if it is a pipe or a device, another OSError as of `stat`."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise SpecialFile(errno.EINVAL, "neither a file nor a folder", str(path))
+    return found.st_size
 
 
 def a_folder(given: str | Path) -> Path:
@@ -28,7 +42,10 @@ def a_file(given: str | Path) -> Path:
 
 
 def _path(given: str | Path) -> Path:
-    """A path; a UserError for '', which Python takes for the working directory, and for NUL."""
+    """A path; a UserError for '', which Python takes for the working directory, and for what no
+    record could have: NUL, and bytes that are no UTF-8."""
     if not str(given) or "\0" in str(given):
         raise UserError(f"A path is needed, not {str(given)!r}; the working directory is '.'.")
+    if any("\ud800" <= letter <= "\udfff" for letter in str(given)):
+        raise UserError(f"{given} is no text in UTF-8; choose a path that is.")
     return Path(given)

@@ -1,4 +1,4 @@
-"""Which code made a result: versions of everything that can move one, and a hash of our own."""
+"""Which code made a result: versions of the packages that can move one, and a hash of our own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pathlib import Path
 from discover_rl._version import __version__
 
 DEPENDENCIES = ("jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "box2d", "envpool")
-"""Packages of others whose version can move a result."""
+"""Other packages whose version can move a result."""
 ROOT = Path(__file__).parent.parent
+"""The folder of the package."""
 BYSTANDERS = (
     *("analysis", "cli", "config", "report", "storage", "studies", "tuning"),
     *("training/engines", "training/observers"),
 )
-"""Packages of ours that cannot move a result: a change there does not keep a run from going on."""
+"""Our own packages that cannot move a result: a run may be resumed after a change in them."""
 
 
 @functools.cache
@@ -44,7 +45,7 @@ def code() -> dict[str, str]:
 
 @functools.cache
 def commit() -> str | None:
-    """The commit of the checkout that this runs from; None if it is not one."""
+    """Return the commit of the checkout that this code runs from; None outside of a checkout."""
     tracked = ["ls-files", "--error-unmatch", "system/provenance.py"]
     describe = ["describe", "--always", "--dirty", "--abbrev=12"]
     try:

@@ -1,11 +1,11 @@
-"""Members of the package and of others: strategies and algorithms, by their names.
+"""A registry of strategies or algorithms, by name: those of this package and those of others.
 
-A member is a module, or another object, with certain attributes (`Hyper`, `make`, …). There are
-three kinds, and `load` gives each in the same way:
+A member is a module, or another object, with certain attributes (`Hyper`, `make`, …). Members come
+from three places, and `load` returns each in the same way:
 
-    the package's own     modules beside the registry
-    of installed packages entry points of a group, such as "discover_rl.strategies"
-    registered            by `register`, where a user's module or script is imported
+    this package         modules of the package that has the registry
+    installed packages   entry points of a group, such as "discover_rl.strategies"
+    the user             calls of `register` in a module or script that is imported
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from discover_rl.core.types import UserError
 from discover_rl.system import modules
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-"""What a member may be called: its name is that of a folder and follows a dash in others."""
+"""The pattern of names: a name is used as a folder's name, and after a dash in other names."""
 
 
 def imported(word: str) -> str:
@@ -44,11 +44,12 @@ class Registry:
     """The members of one kind.
 
     Args:
-        kind: what a member is, in a word.
-        package: where the package's own are.
-        members: the sentences about all members, by name; others are added to it.
-        only: the other names that a member may be combined with, by its name; likewise.
-        needs: the attributes of a member.
+        kind: "strategy" or "algorithm".
+        package: the package whose modules are members.
+        members: a sentence about each member, by name; registered members are added to it.
+        only: the names that a member may be combined with, by the member's name; registered
+            members are added to it.
+        needs: the attributes that a member must have.
     """
 
     def __init__(
@@ -70,12 +71,12 @@ class Registry:
                 members[point.name] = f"of the package {point.dist.name if point.dist else '?'}"
 
     def register(self, name: str, member: Any, about: str = "", only: Iterable[str] = ()) -> None:
-        """Add a member, or put it in the place of another one that was registered.
+        """Add a member. It replaces one of the same name that was registered before.
 
         Args:
             name: its name: small letters, digits and underscores.
-            member: what has its attributes; or the name of a module, which may be the one that is
-                being imported: `__name__`.
+            member: an object with the attributes; or the name of a module that has them, for
+                instance `__name__` in the module itself.
             about: a sentence for `discover list`.
             only: what it may be combined with; all, by default.
         """
@@ -95,10 +96,10 @@ class Registry:
             self.only[name] = chosen
 
     def find(self, word: str) -> str:
-        """The name of the member that a user's word means.
+        """Return the name of the member that the user's text stands for.
 
         Args:
-            word: a name, or module:name; then the module is imported, and has to register it.
+            word: a name; or module:name, where importing the module registers the name.
         """
         if ":" not in word:
             return word
@@ -111,7 +112,9 @@ class Registry:
         return name
 
     def load(self, name: str) -> Any:
-        """The member of this name, with its attributes."""
+        """The member of this name, with its attributes; a UserError if there is none."""
+        if name not in self.members:
+            raise UserError(f"There is no {self.kind} {name}; import the module that registers it.")
         if name in self._installed and name not in self._registered:
             self._load_installed(name)
         if name not in self._registered:
@@ -123,7 +126,7 @@ class Registry:
         return member
 
     def outside(self, name: str) -> Any | None:
-        """The member of this name if it is not the package's own; None if it is."""
+        """Return the member of this name if it is not one of this package's; else None."""
         return None if name in self._shipped else self.load(name)
 
     def _load_installed(self, name: str) -> None:

@@ -5,9 +5,9 @@
             every eval.every steps: evaluate, every metrics.every: measure; append to records
             about once a minute, and when asked to stop: write a checkpoint
 
-With EnvPool on a GPU machine, evaluation goes on in a process of its own. Nothing here depends on
-the clock except when a checkpoint is written, and writing one changes nothing. So a run that was
-killed and resumed equals, bit for bit, the one that was not.
+With EnvPool on a GPU machine, evaluation runs in another process. The clock decides only when a
+checkpoint is written, and writing one changes nothing. So a run that was killed and resumed equals,
+bit for bit, an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from discover_rl.agents.build import build_agent
-from discover_rl.agents.interface import Agent, AgentSetup
+from discover_rl.agents.interface import Agent
 from discover_rl.config import Run, cohorts
 from discover_rl.core.pytrees import stack_floats
-from discover_rl.core.types import Net, Stopped
-from discover_rl.envs.envpool_vector import EnvPoolVector
-from discover_rl.envs.gymnasium_vector import GymnasiumVector
-from discover_rl.envs.vector import Episode, VectorEnv
-from discover_rl.storage import checkpoints, kept_checkpoints, scores
-from discover_rl.storage.records import STOPPED, Record
+from discover_rl.core.types import Stopped
+from discover_rl.envs.backends import make_vector
+from discover_rl.envs.vector import Episode
+from discover_rl.storage import checkpoints, scores
+from discover_rl.storage.records import MOST_RETURN, STOPPED, Record
 from discover_rl.training import headers, memory
+from discover_rl.training.agent_setup import setup_of
 from discover_rl.training.early_stopping import may_stop, to_stop
-from discover_rl.training.evaluation import BackgroundEvaluator, Interrupted
+from discover_rl.training.evaluation import BackgroundEvaluator, Interrupted, PendingEvaluation
 from discover_rl.training.evaluation_process import make_evaluator
 from discover_rl.training.events import (
     Compiling,
@@ -51,17 +51,8 @@ from discover_rl.training.observers.base import HeldObserver, Observer
 from discover_rl.training.outputs import Outputs
 
 
-class PendingEvaluation(NamedTuple):
-    """An evaluation that was begun and is not recorded yet."""
-
-    step: int
-    lanes: list[int]
-    nets: Net
-    report: Mapping[str, Any]
-
-
 class Cohort:
-    """Runs that train in lockstep: from a checkpoint, or from their beginning."""
+    """Runs that train in lockstep, from their beginning or from a checkpoint."""
 
     def __init__(
         self,
@@ -75,12 +66,12 @@ class Cohort:
         """Make the environments and the agent.
 
         Args:
-            runs: those to train; they must share everything static.
+            runs: the runs to train, which must share everything static.
             records: of these runs, by their names.
             out: the folder for records and policies.
             workdir: the folder for checkpoints.
-            observer: hears of progress.
-            resume: a checkpoint to go on from.
+            observer: receives the events of training.
+            resume: a checkpoint to continue from.
         """
         assert len(cohorts(runs)) == 1, "a program is for runs that share everything static"
         first, seeds = runs[0], [run.seed for run in runs]
@@ -90,34 +81,13 @@ class Cohort:
         self.meter = Meter(self.runs, self.records, self.observer)
         self.alive = np.ones(len(runs), bool)
         self.backend = headers.backend(runs, self.records, resumed=resume is not None)
-        vector = GymnasiumVector if self.backend == "gymnasium" else EnvPoolVector
-        self.vector: VectorEnv = vector(
-            first.task,
-            seeds,
-            reward_delay=first.env.reward_delay,
-            limit_terminates=first.env.limit_terminates,
-            count=first.env.count,
-            making=first.env.making,
-        )
+        self.vector = make_vector(first.task, seeds, first.env, self.backend)
         memory.check(runs, self.vector.spec)
         limit = self.vector.spec.time_limit
         self.evaluator: BackgroundEvaluator = make_evaluator(first, seeds, self.backend, limit)
         self._pending: PendingEvaluation | None = None
         self._to_stop: dict[int, str] = {}  # lanes that are to end at this step, and why
-        self.agent: Agent = build_agent(
-            AgentSetup(
-                spec=self.vector.spec,
-                algorithm=first.algorithm,
-                hyper=first.hyper,
-                strategy=first.strategy,
-                strategy_hyper=first.strategy_hyper,
-                steps=first.steps,
-                environments=first.env.count,
-                precision=first.compute.precision,
-                transitions=first.start.transitions,
-                metrics_every=self.meter.every,
-            )
-        )
+        self.agent: Agent = build_agent(setup_of(first, self.vector.spec, self.meter.every))
         self.outputs = Outputs(self.runs, out, self.vector.spec, self.agent, self.backend)
         begin = (
             np.asarray(seeds, np.uint32),
@@ -150,9 +120,9 @@ class Cohort:
     def _resume(self, state: Any, episodes: list[list[Episode]]) -> None:
         fresh = np.zeros(len(self.vector.obs), bool)
         for lane, (running, record) in enumerate(zip(episodes, self.records, strict=True)):
-            if running and not record.stopped:  # a run that has stopped is done for good
+            if running and not record.stopped:  # a run that stopped early stays as it is
                 record.cut(self.step)
-            # It may have failed by its evaluation, after the checkpoint of the same step.
+            # A lane may have failed in an evaluation after the checkpoint of the same step.
             if not running or record.over:
                 self.alive[lane] = False
                 continue
@@ -167,38 +137,44 @@ class Cohort:
         self.state = self._entered(state, fresh) if fresh.any() else state
 
     def _note_changed_code(self, lane: int) -> None:
-        """Note that a run goes on with other code of the user's own than before."""
+        """Note that the user's own code has changed since this run began."""
         run = self.runs[lane]
         for kind, _, now in headers.changed_code(run, self.records[lane].sources):
             sentence = f"goes on though the code of {getattr(run, kind)} has changed"
             self._note(lane, f"{kind}_changed", self.step, sentence, **{f"{kind}_source": now})
 
     def _entered(self, state: Any, fresh: np.ndarray) -> Any:
-        """The state after episodes have begun in the environments that are `fresh`."""
+        """Return the state after episodes have begun in the environments that are `fresh`."""
         obs = self.vector.obs.copy()  # the device may still be reading when a step writes
         return self.agent.enter(state, obs, fresh, np.int32(self.step))
 
-    def run(self, stopping: Callable[[], bool], checkpoint_seconds: float) -> None:
+    def run(
+        self,
+        stopping: Callable[[], bool],
+        checkpoint_seconds: float,
+        until: int | None = None,
+    ) -> None:
         """Train to the end.
 
         Args:
             stopping: asked every few steps; if true, `Stopped` is raised after a checkpoint.
             checkpoint_seconds: time between checkpoints.
+            until: the step of an evaluation after which the runs are left; None: their end.
 
-        What the observer raises ends training after a checkpoint, as a stop does, and is raised.
+        An error of the observer stops training after a checkpoint and is then raised.
         """
         self.observer.on_event(Started(self.runs, self.step))
         self.observer.release()
-        # What exists by now is here to stay: looking through it for garbage takes time.
+        # Everything allocated so far stays alive: the garbage collector need not search it.
         gc.freeze()
         steps, every = self.runs[0].steps, self.runs[0].eval.every
-        # From the first step on there is a checkpoint: whatever happens, these lanes stay together.
+        # A checkpoint exists before the first step: so these lanes stay together after any crash.
         if self.step == 0:
             self._save()
             for run in self.runs if self.runs[0].start.run else ():
                 self.observer.on_event(Noted(run, 0, in_words(run.start)))
         try:
-            if stopping():  # while programs are compiled nobody asks
+            if stopping():  # compiling takes a while and cannot be stopped
                 raise Interrupted
             self.observer.on_event(Compiling())
             self.agent.prepare(self.state, self.vector, self.step)
@@ -212,21 +188,25 @@ class Cohort:
                     self._keep_checkpoint(self._living)
                 if self.step % every == 0 or self.step == steps:
                     self._evaluate(stopping)
-                if self.step == steps:
+                if self.step in (steps, until):
                     self._record_evaluation()
+                if self.step == steps:
                     break
                 self._stop_early()
+                if self.step == until:
+                    self._leave()
+                    break
                 if stopping():
                     raise Interrupted
-                until = min(steps, self.step - self.step % every + every)
-                until = min(until, self.meter.next_step(self.step))
+                due = min(steps, self.step - self.step % every + every)
+                due = min(due, self.meter.next_step(self.step))
                 self.state, self.step, diverged = self.agent.advance(
-                    self.state, self.vector, self.alive, self.step, until
+                    self.state, self.vector, self.alive, self.step, due
                 )
                 if diverged or self.evaluator.ready():
                     self._record_evaluation()
                 for lane, quantity, step in diverged:
-                    if self.alive[lane]:  # and was not ended by the evaluation just recorded
+                    if self.alive[lane]:  # the evaluation just recorded may have ended it
                         self._end_lane(lane, quantity, step)
                 if self.meter.due(self.step):
                     self._measure()
@@ -242,10 +222,10 @@ class Cohort:
             gc.unfreeze()
             self.vector.close()
             self.evaluator.close()
-        pairs = zip(self.runs, self.records, strict=True)
-        failed = [run.name for run, record in pairs if record.failure]
+        failed = [run.name for run, it in zip(self.runs, self.records, strict=True) if it.failure]
         checkpoints.clear(self.workdir, failed, self.out)
-        self.observer.on_event(Finished(self.runs))
+        if self.step == steps or not self.alive.any():
+            self.observer.on_event(Finished(self.runs))
         self.observer.release()
 
     def _evaluate(self, stopping: Callable[[], bool]) -> None:
@@ -262,17 +242,17 @@ class Cohort:
             report = self.agent.report(self.state, np.int32(self.step)) if self.step else {}
             self._pending = PendingEvaluation(self.step, lanes, nets, jax.device_get(report))
         if self.step == self.runs[0].steps:
-            # Before the last line of the record, which says that the run is done.
+            # Files come before the last line of the record, which says that the run is done.
             self.outputs.save_trained(self.state, nets, self._living, self.step)
-        # What may end a run is waited for: it ends where it was evaluated.
+        # If an evaluation may end a run, wait for it: the run ends at the step of the evaluation.
         if self.evaluator.ready() or may_stop(self.runs[0].eval):
             self._record_evaluation()
 
     def _record_evaluation(self) -> None:
-        """Record the evaluation that was begun last, once it is there.
+        """Wait for the evaluation that was begun last, if there is one, and record it.
 
-        That comes before anything else is recorded and before a checkpoint, so records and
-        checkpoints are the same as if nothing had been done meanwhile.
+        This comes before anything else is recorded and before a checkpoint. So records and
+        checkpoints are the same as if training had waited for the evaluation.
         """
         if self._pending is None:
             return
@@ -281,14 +261,14 @@ class Cohort:
             found = self.evaluator.scores()
         for lane in lanes:
             returns = found.returns[lane].tolist()
-            if not np.isfinite(returns).all():
+            if not (np.abs(returns) <= MOST_RETURN).all():  # NaN is not, either
                 self._end_lane(lane, "evaluation", step)
                 continue
             if scores.is_best(self.records[lane], step, returns):
                 self.outputs.save_best(nets, lane, step, scores.mean(returns))
-            line: dict[str, Any] = {"step": step, "returns": returns}
-            line["lengths"] = found.lengths[lane].tolist()
+            line = {"step": step, "returns": returns, "lengths": found.lengths[lane].tolist()}
             own = {name: finite(values[lane]) for name, values in report.items()}
+            own = self.runs[lane].amplitudes(step) | own if own else {}
             self.records[lane].append(line | ({"report": own} if own else {}))
             if self.observer.on_event(Evaluated(self.runs[lane], step, returns, own)) == "stop":
                 self._to_stop[lane] = "its observer answered stop"
@@ -299,15 +279,26 @@ class Cohort:
     def _stop_early(self) -> None:
         """End the lanes that have learned enough, at the present step; leave the others alone."""
         self._to_stop |= to_stop(self.runs, self.records)
+        if self._to_stop:
+            self._record_evaluation()  # nothing follows the end of a run in its record
         for lane in sorted(self._to_stop.keys() & self._living):
-            # Before the last line of the record, which says that the run is done.
+            # Files come before the last line of the record, which says that the run is done.
             self._keep_checkpoint([lane])
-            nets = self.agent.nets(self.state)
-            self.outputs.save_trained(self.state, nets, [lane], self.step)
+            self.outputs.save_trained(self.state, self.agent.nets(self.state), [lane], self.step)
             why = self._to_stop[lane]
             self._note(lane, STOPPED, self.step, f"stopped early: {why}", reason=why)
             self.alive[lane] = False
         self._to_stop.clear()
+
+    def _leave(self) -> None:
+        """Leave the living lanes at this step, with all that it takes to go on beside others."""
+        for lane, name in checkpoints.unsound(self.state, self._living).items():
+            self._end_lane(lane, name, self.step)  # the next step would have noticed
+        if not self.alive.any():
+            return
+        self._save()
+        self.outputs.save_trained(self.state, self.agent.nets(self.state), self._living, self.step)
+        self.outputs.keep_checkpoint(self.workdir, self._living, self.step)
 
     def _measure(self) -> None:
         """Measure the lanes, and record it once the evaluation before it is recorded."""
@@ -317,11 +308,12 @@ class Cohort:
             self.meter.write(self.alive)
 
     def _keep_checkpoint(self, lanes: Sequence[int]) -> None:
-        """Keep what it takes to go on from here in the folders of runs that end, if asked to."""
-        if asked := self.runs[0].compute.keep_checkpoint:
+        """Keep the checkpoint of runs that end; with their replay if compute.keep_checkpoint."""
+        if self.runs[0].compute.keep_checkpoint or not checkpoints.has_replay(self.state):
             self._save()
-        names = [self.runs[lane].name for lane in lanes]
-        kept_checkpoints.keep(self.workdir, names, self.out, self.step if asked else None)
+            self.outputs.keep_checkpoint(self.workdir, lanes, self.step)
+        else:
+            self.outputs.keep_networks(self.workdir, lanes, self.step, self.state, self.vector)
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:
@@ -345,6 +337,5 @@ class Cohort:
     def _save(self) -> None:
         self._record_evaluation()
         episodes = [self.vector.episodes(lane) for lane in range(len(self.runs))]
-        where = self.workdir, self.step, self.runs
-        if checkpoints.save(*where, self.alive, self.state, episodes):
+        if checkpoints.save(self.workdir, self.step, self.runs, self.alive, self.state, episodes):
             self.outputs.save_policies(self.agent.nets(self.state), self._living, self.step)

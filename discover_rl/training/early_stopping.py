@@ -1,7 +1,7 @@
-"""When a run has learned enough: the settings eval.stop_at and eval.patience.
+"""Stop a run that has learned enough: the settings eval.stop_at and eval.patience.
 
-Both look at the mean returns of the evaluations in the run's record since learning started, and at
-nothing else. So a run that was killed and resumed stops where the uninterrupted one does.
+Both depend only on the mean returns of the evaluations in the run's record since learning started.
+So a run that was killed and resumed stops at the same step as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from discover_rl.storage.records import Record
 
 
 def may_stop(settings: Eval) -> bool:
-    """Whether runs with these settings may end early by them."""
+    """Whether these settings may end a run early."""
     return settings.stop_at < math.inf or settings.patience > 0
 
 
 def reason(run: Run, record: Record) -> str:
-    """Why a run is to stop after the last evaluation in its record, in words; '' if it is not."""
+    """Say why a run stops after the last evaluation in its record; '' if it does not."""
     means = scores.means_since_learning(record)
     if not means:
         return ""
@@ -32,7 +32,7 @@ def reason(run: Run, record: Record) -> str:
 
 
 def to_stop(runs: Sequence[Run], records: Sequence[Record]) -> dict[int, str]:
-    """Which of these runs are to stop by their settings, by their places in the list, and why."""
+    """Return which of these runs stop now, by their index, and why."""
     if not may_stop(runs[0].eval):
         return {}
     reasons = enumerate(map(reason, runs, records))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,43 +17,53 @@ import numpy as np
 from discover_rl.config import Run, current_names
 from discover_rl.core import networks
 from discover_rl.core.types import Net, PolicyHead, UserError
-from discover_rl.envs.envpool_vector import EnvPoolEpisodes
-from discover_rl.envs.gymnasium_vector import GymnasiumEpisodes
+from discover_rl.envs.backends import make_episodes
+from discover_rl.envs.footprint import check_memory
 from discover_rl.envs.settings import PLAIN, Making, making_of
-from discover_rl.envs.vector import Episodes, episode_seed
+from discover_rl.envs.tasks import check_backend
+from discover_rl.envs.vector import episode_seed
 from discover_rl.storage.policies import Policy
 
 SEED_OFFSET = 100
 """Evaluation episodes start from the run's seed plus this."""
 MAX_STEPS = 10_000
-"""Where an episode of a saved policy is cut."""
+"""The largest number of steps in an episode of a saved policy."""
 
 
 class Interrupted(Exception):
-    """Evaluation was asked to stop half-way; it has no result."""
+    """Evaluation was asked to stop before its end; it has no result."""
 
 
 class Scores(NamedTuple):
-    """What an evaluation came to."""
+    """The result of an evaluation."""
 
     returns: np.ndarray  # (lanes, episodes)
     lengths: np.ndarray  # (lanes, episodes)
 
 
 class EvaluationSetup(NamedTuple):
-    """All it takes to evaluate the lanes of a cohort."""
+    """Everything that is needed to evaluate the lanes of a cohort."""
 
     task: str
     seeds: Sequence[int]  # of the runs, one per lane
     episodes: int  # of each lane
     max_steps: int  # where an episode is cut
     backend: str = "gymnasium"
-    filmed: bool = False
+    filmed: int = 0  # how many of the only lane's are filmed; others are not even made
     making: Making = PLAIN
 
 
+class PendingEvaluation(NamedTuple):
+    """An evaluation that was begun and is not recorded yet."""
+
+    step: int
+    lanes: list[int]
+    nets: Net
+    report: Mapping[str, Any]
+
+
 class BackgroundEvaluator(Protocol):
-    """Evaluates while something else may go on."""
+    """Evaluates policies, possibly while training continues."""
 
     def begin(
         self, nets: Net, head: PolicyHead, alive: np.ndarray, interrupted: Callable[[], bool], /
@@ -66,11 +76,11 @@ class BackgroundEvaluator(Protocol):
         ...
 
     def scores(self) -> Scores:
-        """Its result; waits for it."""
+        """Wait for the evaluation that was begun last; return its result."""
         ...
 
     def crash(self, lane: int) -> str:
-        """What the first of a lane's environments raised that did; '' if none did."""
+        """The first error that one of a lane's environments raised; '' if none did."""
         ...
 
     def close(self) -> None:
@@ -90,11 +100,8 @@ class Evaluator:
             for seed in (seed + SEED_OFFSET for seed in seeds)
             for it in (seed, *(episode_seed(seed, i) for i in range(1, count)))
         ]
-        self.episodes: Episodes
-        if setup.backend == "gymnasium":
-            self.episodes = GymnasiumEpisodes(setup.task, starts, setup.filmed, setup.making)
-        else:
-            self.episodes = EnvPoolEpisodes(setup.task, starts, setup.making)
+        made, filmed = starts[: setup.filmed or None], setup.filmed > 0
+        self.episodes = make_episodes(setup.task, made, setup.backend, filmed, setup.making)
         self.spec = self.episodes.spec
 
     def __call__(
@@ -116,7 +123,7 @@ class Evaluator:
         interrupted: Callable[[], bool] = bool,
         after_step: Callable[[], None] = lambda: None,
     ) -> Scores:
-        """Play some of the episodes, as they go in an evaluation of all.
+        """Play some of the episodes, exactly as in an evaluation of all.
 
         Args:
             nets: the policies, lanes in front.
@@ -136,8 +143,8 @@ class Evaluator:
                 break
             if interrupted():
                 raise Interrupted
-            # Lanes and episodes that have ended go on being computed: a batch of constant shape
-            # gives an episode the same actions whatever the others do.
+            # Lanes and episodes that have ended are still computed: the batch keeps its shape, so
+            # the actions of an episode do not depend on the others.
             with np.errstate(all="ignore"):  # a dead lane may hold anything
                 by_lane = obs.reshape(*self.shape, -1)
                 actions = np.asarray(networks.mean_action(head, nets, by_lane))
@@ -168,7 +175,7 @@ class Evaluator:
         return self._scores
 
     def crash(self, lane: int) -> str:
-        """What the first of a lane's environments raised that did; '' if none did."""
+        """The first error that one of a lane's environments raised; '' if none did."""
         mine = range(lane * self.shape[1], (lane + 1) * self.shape[1])
         crashes = self.episodes.crashes
         return next((crashes[i] for i in mine if i in crashes), "")
@@ -179,7 +186,7 @@ class Evaluator:
 
 
 def most_steps(run: Run, time_limit: int | None) -> float:
-    """Environment steps of one evaluation of a run, if every episode goes on to its limit."""
+    """Return the environment steps of one evaluation if every episode reaches its limit."""
     return run.eval.episodes * min(time_limit or math.inf, run.eval.max_steps)
 
 
@@ -187,10 +194,10 @@ def evaluate_policy(policy: Policy, task: str, episodes: int, seed: int | None =
     """Play a saved policy's episodes.
 
     Args:
-        policy: what plays, without exploration.
-        task: what it plays.
+        policy: the policy, which acts without exploration.
+        task: the task's id.
         episodes: how many.
-        seed: of the states to start from, as a run of this seed is evaluated from; None: those of
+        seed: start from the states in which a run of this seed is evaluated; None: from those of
             the policy's own run.
 
     Returns:
@@ -223,12 +230,23 @@ def evaluator_of(
     task: str,
     episodes: int,
     backend: str = "gymnasium",
-    filmed: bool = False,
+    filmed: int = 0,
     seed: int | None = None,
 ) -> Iterator[tuple[Evaluator, Net]]:
-    """An evaluator for one policy, and the policy's network as the only lane."""
+    """A context with an evaluator for one policy, and the policy's network as its only lane.
+
+    Args:
+        policy: the policy; a UserError if its spaces are not those of the task.
+        task: the task's id.
+        episodes: how many act together.
+        backend: what steps the environments.
+        filmed: how many of these are played and filmed; 0: all are played, and none is filmed.
+        seed: start from the states in which a run of this seed is evaluated; None: the policy's.
+    """
     start: int = policy.about.get("seed", 0) if seed is None else seed
     making = making_of(own_settings(policy, task))
+    check_backend(task, backend, making)
+    check_memory(task, filmed or episodes)
     setup = EvaluationSetup(task, [start], episodes, MAX_STEPS, backend, filmed, making)
     evaluator = Evaluator(setup)
     try:

@@ -35,10 +35,16 @@ def make_evaluator(
         backend: what steps the environments.
         time_limit: of the task's episodes, if they have one.
     """
-    of_episodes = run.eval.episodes, run.eval.max_steps
-    setup = EvaluationSetup(run.task, seeds, *of_episodes, backend, making=run.env.making)
-    # The learning is done on a GPU, and threads that step environments are mostly idle: then there
-    # is room for evaluation beside training.
+    setup = EvaluationSetup(
+        task=run.task,
+        seeds=seeds,
+        episodes=run.eval.episodes,
+        max_steps=run.eval.max_steps,
+        backend=backend,
+        making=run.env.making,
+    )
+    # With a GPU for learning, the threads that step environments are idle most of the time. So
+    # there are cores left to evaluate beside training.
     if backend == "envpool" and hardware.accelerated():
         steps = most_steps(run, time_limit)
         return EvaluationProcess(steps / (steps + run.eval.every), setup)
@@ -56,19 +62,21 @@ class EvaluationProcess:
             setup: what it evaluates.
         """
         self._pipe, theirs = multiprocessing.Pipe()
-        # Not by multiprocessing, which would run the user's script once more. In a session of its
-        # own, so that it never hears of Ctrl-C.
-        code, end = f"from {__name__} import serve; serve()", theirs.fileno()
+        # Not by multiprocessing, which would run the user's script again. The process has its own
+        # session, so Ctrl-C does not reach it.
+        # It finds modules where this process does, and not in the working directory.
+        code = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import serve; serve()"
+        end = theirs.fileno()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code, str(end)],
+            [sys.executable, "-P", "-c", code, str(end), *sys.path],
             pass_fds=[end],
             start_new_session=True,
-            # Idle threads of NumPy's would keep cores busy.
+            # NumPy's idle threads would keep cores busy.
             env=os.environ | hardware.ONE_THREAD_AT_IMPORT,
         )
         theirs.close()
         with self._noticed():
-            self._pipe.send((sys.path, min(max(share, 1 / 4), 1 / 2), setup))
+            self._pipe.send((min(max(share, 1 / 4), 1 / 2), setup))
         self._crashes: list[str] = []
 
     def begin(
@@ -88,13 +96,13 @@ class EvaluationProcess:
         return self._pipe.poll()
 
     def scores(self) -> Scores:
-        """Its result; waits for it."""
+        """Wait for the evaluation that was begun last; return its result."""
         with self._noticed():
             scores, self._crashes = self._pipe.recv()
         return scores
 
     def crash(self, lane: int) -> str:
-        """What the first of a lane's environments raised that did; '' if none did."""
+        """The first error that one of a lane's environments raised; '' if none did."""
         return self._crashes[lane] if self._crashes else ""
 
     def close(self) -> None:
@@ -105,7 +113,8 @@ class EvaluationProcess:
 
     @contextlib.contextmanager
     def _noticed(self) -> Iterator[None]:
-        """A broken pipe here must not be taken for one of the standard output."""
+        """A context in which a broken pipe raises a ChildProcessError: a BrokenPipeError would be
+        taken for one of the standard output."""
         try:
             yield
         except (EOFError, OSError) as error:
@@ -113,9 +122,9 @@ class EvaluationProcess:
 
 
 def serve() -> None:
-    """What the process does, until the other end of the pipe is gone."""
+    """Evaluate in this process on request, until the other end of the pipe is closed."""
     pipe = Connection(int(sys.argv[1]))
-    sys.path[:], share, setup = pipe.recv()
+    share, setup = pipe.recv()
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[-max(2, round(len(cores) * share)) :])

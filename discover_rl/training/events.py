@@ -1,4 +1,4 @@
-"""What happens while runs are trained. Observers and boards hear the same events."""
+"""The events of training. Observers and boards receive the same ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Report = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class Started:
-    """Runs start, or go on, at a step; where they differ, at this step or later."""
+    """Runs start or continue at this step, or at a later one where several cohorts differ."""
 
     runs: Sequence[Run]
     step: int
@@ -38,7 +38,7 @@ class Evaluated:
     run: Run
     step: int
     returns: Sequence[float]
-    """One per episode."""
+    """The return of each episode of the evaluation."""
     report: Report
 
 
@@ -49,9 +49,9 @@ class Measured:
     run: Run
     step: int
     metrics: Report
-    """By name; None where one is not finite, or no episode has ended."""
+    """Metrics of training by name; None where one is not finite, or no episode has ended."""
     steps_per_second: float
-    """Of every lane of its cohort since it was measured last, without evaluation."""
+    """Steps per second of every lane since the last measurement, without evaluation."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class EvaluationTime:
 
 @dataclass(frozen=True)
 class Noted:
-    """Something out of the ordinary happened to a run."""
+    """Something unusual happened to a run."""
 
     run: Run
     step: int
@@ -83,9 +83,10 @@ class Ended:
     """A cohort is no longer trained."""
 
     outcome: Exception | None
-    """Why it did not come to its end; None if it did."""
+    """The error that ended it early; None if it was trained to its end."""
 
 
 Event = (
     Started | Compiling | Stepped | Evaluated | Measured | EvaluationTime | Noted | Finished | Ended
 )
+"""Any event of training."""

@@ -1,4 +1,4 @@
-"""The first line of a run's record: the run, and what made it."""
+"""The first line of a run's record: the run, and the code and machine that made it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from discover_rl.system import hardware, provenance
 
 
 def sources(run: Run) -> dict[str, str]:
-    """Hashes of the code of a run's task, strategy and algorithm, of those of the user's own."""
+    """Hash the code of a run's task, strategy and algorithm, as far as it is the user's own."""
     found = {"task_source": source.fingerprint(run.task, run.env.making)}
     for kind, members in (("strategy", strategies), ("algorithm", algorithms)):
         if (member := members.registry.outside(getattr(run, kind))) is not None:
@@ -23,14 +23,15 @@ def sources(run: Run) -> dict[str, str]:
 
 
 def changed_code(run: Run, there: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Which of the user's own code has changed since a run was recorded.
+    """Find the user's own code that has changed since a run was recorded.
 
     Args:
         run: the run.
         there: the hashes in its record (`Record.sources`).
 
     Returns:
-        "task", "strategy" or "algorithm", the hash there, and the one of now ('': none), of each.
+        For each changed part "task", "strategy" or "algorithm", the recorded hash, and the present
+        one ('' for none).
     """
     here = sources(run) if there else {}
     pairs = [(name, before, here.get(name, "")) for name, before in there.items()]
@@ -55,7 +56,7 @@ def header(run: Run, backend: str, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def backend(runs: Sequence[Run], records: Sequence[Record], resumed: bool) -> str:
-    """What steps a cohort's environments: decided here and now, or as it was when they began.
+    """Return the backend of a cohort's environments: chosen now, or the one that it began with.
 
     Args:
         runs: of the cohort.

@@ -1,7 +1,8 @@
-"""The state of runs that start from another one: with what it learned, and with its replay.
+"""The initial state of runs that start from another run (a warm start).
 
-Networks, targets, optimisers, running statistics and what the strategy has learned are the other
-run's. Hyper-parameters, random numbers, episodes, rollouts and the count of steps are their own.
+Networks, targets, optimisers, running statistics, the replay buffer and the strategy's learned
+state are those of the other run. Hyper-parameters, random numbers, episodes, rollouts and the count
+of steps are new.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from discover_rl.core.types import UserError
 from discover_rl.storage import kept_checkpoints
 
 LEARNED = ("learner", "obs_stats", "return_stats")
-"""Parts of an agent's state that hold what was learned; the last two are on-policy alone."""
+"""The entries of an agent's state that are taken over; the last two exist only on-policy."""
 
 
 def inherited(agent: Agent, fresh: Any, start: Start) -> Any:
@@ -46,6 +47,6 @@ def inherited(agent: Agent, fresh: Any, start: Start) -> Any:
 
 
 def in_words(start: Start) -> str:
-    """What a run starts with, for those who watch."""
+    """Describe what a run starts with, for observers."""
     taken = f" and {start.transitions:,} transitions" if start.transitions else ""
     return f"starts with the networks{taken} of {start.run} at step {start.step:,}"

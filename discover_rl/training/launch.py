@@ -9,9 +9,9 @@ from pathlib import Path
 
 from discover_rl.config import Request, Run, cohorts, resolve
 from discover_rl.core.types import Stopped, UserError
-from discover_rl.envs.spaces import spaces
-from discover_rl.storage import checkpoints, files
-from discover_rl.storage.records import Record, read_record, sources_in
+from discover_rl.envs.backends import spaces
+from discover_rl.storage import checkpoints, files, kept_checkpoints
+from discover_rl.storage.records import Record, read_record, record_paths, sources_in
 from discover_rl.system import compilation, hardware
 from discover_rl.training import continuation, memory
 from discover_rl.training import job as jobs
@@ -21,7 +21,7 @@ from discover_rl.training.job import CHECKPOINT_SECONDS, Job
 from discover_rl.training.observers.base import Answer, HeldObserver, Observer
 
 WORKERS = "workers"
-"""Below the output folder: the work folders of processes that train side by side."""
+"""The folder in the output folder that holds the work folders of parallel processes."""
 
 
 def train(
@@ -32,17 +32,20 @@ def train(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     processes: int = 1,
     anyway: bool = False,
+    until: int | None = None,
 ) -> dict[str, Record]:
-    """Train what is missing of these runs.
+    """Train the unfinished ones of these runs.
 
     Args:
-        runs: all that are to be in the folder in the end.
+        runs: all runs of the request, finished ones included.
         out: the folder for records and policies.
-        observer: hears of progress.
+        observer: receives the events of training.
         stopping: asked every few steps; if true, training stops after a checkpoint.
         checkpoint_seconds: time between checkpoints.
-        processes: how many share the work at most; 0: as many as are faster.
-        anyway: whether to go on though the task's own code has changed since.
+        processes: the largest number of processes; 0: as many as are faster.
+        anyway: whether to continue if the task's own code has changed since.
+        until: the step of an evaluation at which runs are left, each with its checkpoint, so that
+            any of them can continue later, in other cohorts; None: they are trained to their end.
 
     Returns:
         The records, by the runs' names.
@@ -53,38 +56,46 @@ def train(
     observer, processes = observer or Observer(), processes or best_processes(runs)
     compilation.use_cache()
     with files.locked(out):
-        for workdir in _workdirs(out):  # until no worker of a process that was killed is left
+        files.refuse_links(out, [run.name for run in runs])
+        for workdir in _workdirs(out):  # wait for workers of a process that was killed
             with files.locked(workdir, jobs.PATIENCE):
                 pass
         records = {run.name: jobs.open_record(run, out, anyway, longer=True) for run in runs}
         _refuse_strangers(runs[0], out, {record.path for record in records.values()}, anyway)
         begun = [job._replace(anyway=anyway) for job in _begun(runs, out)]
-        # Killed before all of its records had the new length.
+        # A process may have been killed before all records had the new length.
         begun = [job._replace(longer=_any_shorter(job.runs, records)) for job in begun]
         begun += [job._replace(anyway=anyway) for job in _longer(runs, records, out, begun)]
         taken = {run.name for job in begun for run in job.runs}
         missing = {run.name for run in runs if not records[run.name].over} - taken
+        left = 0
+        if until is not None:
+            begun = [job._replace(until=until) for job in begun if job.step <= until]
+            missing, left = _left_before(until, {name: records[name] for name in missing}, out)
         fresh = _divided(runs, missing, out, processes, {job.workdir for job in begun})
-        parts = begun + [job._replace(anyway=anyway) for job in fresh]
+        parts = begun + [job._replace(anyway=anyway, until=until, left=left > 0) for job in fresh]
         _check_memory(parts, out, processes)
-        # What was begun here ends here and what was begun by a worker is ended by one: they have
-        # not as many threads, and that shows in the last bits.
+        # This process continues the jobs that it began, and workers continue those of workers:
+        # workers have fewer threads, and that changes the last bits.
         for job in [job for job in parts if job.workdir == out]:
             jobs.train_locked(job, records, observer, stopping, checkpoint_seconds)
         if apart := [job for job in parts if job.workdir != out]:
             _train_side_by_side(apart, observer, stopping, checkpoint_seconds, processes)
-            for run in (run for job in apart for run in job.runs):  # which others have written
+            for run in (run for job in apart for run in job.runs):  # workers have written these
                 records[run.name] = jobs.open_record(run, out, anyway)
         files.remove(out / WORKERS)
     return records
 
 
 def spaced_as_before(request: Request, out: Path) -> Request:
-    """The request with the spacing of evaluations that runs in the folder have, if it leaves that
-    open and a shorter run would have that spacing by itself: with more steps it stays as it is."""
+    """Keep the spacing of evaluations that the runs in a folder have.
+
+    The default of eval.every grows with the number of steps. If the request does not set it, and
+    the folder has shorter runs, their spacing is used: it must not change when steps are added.
+    """
     if request.settings.get("eval.every") not in (None, 0, "0"):
         return request
-    headers = (read_record(path).header for path in sorted(out.rglob("record.jsonl")))
+    headers = (read_record(path).header for path in record_paths(out))
     header = next((found for found in headers if found), {})
     there = header.get("run", {}).get("settings", {}).get("eval.every", 0)
     asked = resolve(request)[0].eval.every
@@ -94,16 +105,16 @@ def spaced_as_before(request: Request, out: Path) -> Request:
 
 
 def best_processes(runs: Sequence[Run]) -> int:
-    """How many processes are fastest for these runs: on CPUs, one per core with one thread each.
+    """Return how many processes are fastest: on CPUs, one per core with one thread each.
 
-    Two threads on matrices this small do less than two processes, by about a quarter with ten lanes
-    of TD3.
+    The matrices are small: with ten lanes of TD3, two processes are about a quarter faster than two
+    threads.
     """
     return min(len(runs), hardware.cores()) if _may_part(runs[0]) else 1
 
 
 def _may_part(run: Run) -> bool:
-    """Whether runs of this kind may go to several processes; a GPU is for one."""
+    """Whether several processes may train runs of this kind; a GPU is for one process."""
     return hardware.place(run.on_policy) == "cpu"
 
 
@@ -114,12 +125,12 @@ def _train_side_by_side(
     checkpoint_seconds: float,
     processes: int,
 ) -> None:
-    """Train several cohorts at once, observed as if they were one. Raises what any of them did."""
+    """Train several cohorts at once. The observer sees them as one; an error of any is raised."""
     everyone = [run for job in parts for run in job.runs]
     held = HeldObserver(observer)
     steps = [job.step for job in parts]
 
-    def hear(number: int, event: Event) -> Answer:
+    def on_event(number: int, event: Event) -> Answer:
         if isinstance(event, Started | Finished | Ended):
             return None
         if isinstance(event, Stepped):
@@ -130,7 +141,7 @@ def _train_side_by_side(
     observer.on_event(Started(everyone, min(steps)))
     outcomes = local.run(
         parts,
-        hear,
+        on_event,
         lambda: stopping() or held.failed(),
         places={"cpu": processes},
         checkpoint_seconds=checkpoint_seconds,
@@ -138,16 +149,17 @@ def _train_side_by_side(
     )
     held.release()
     errors = [error for error in outcomes if error is not None]
-    for error in errors:  # what went wrong comes before what was asked for
+    for error in errors:  # a failure is more important than a requested stop
         if not isinstance(error, Stopped):
             raise error
     if errors:
         raise Stopped(min(error.step for error in errors if isinstance(error, Stopped)))
-    observer.on_event(Finished(everyone))
+    if parts[0].until in (None, everyone[0].steps):
+        observer.on_event(Finished(everyone))
 
 
 def _check_memory(parts: Sequence[Job], out: Path, processes: int) -> None:
-    """A UserError if the cohorts that train at once do not fit into memory."""
+    """Raise a UserError if the cohorts that train at once do not fit into memory."""
     alone = [job.runs for job in parts if job.workdir == out]
     apart = sorted((job.runs for job in parts if job.workdir != out), key=len)[-processes:]
     together = [run for runs in apart for run in runs]
@@ -158,21 +170,21 @@ def _check_memory(parts: Sequence[Job], out: Path, processes: int) -> None:
 
 
 def _begun(runs: Sequence[Run], out: Path) -> list[Job]:
-    """The cohorts that left a checkpoint: they go on together, as they were."""
+    """Find the cohorts that left a checkpoint; each continues with the same lanes."""
     begun, named = [], {run.name: run for run in runs}
     for workdir in (out, *_workdirs(out)):
         if path := checkpoints.find(workdir):
             begun.append(Job(jobs.resumable(path, named), out, workdir))
         else:
-            checkpoints.clear(workdir)  # of a process that was killed while clearing
+            checkpoints.clear(workdir)  # a killed process may have left parts of one
     return begun
 
 
 def _longer(
     runs: Sequence[Run], records: Mapping[str, Record], out: Path, begun: Sequence[Job]
 ) -> list[Job]:
-    """The cohorts that have ended with fewer steps, each to go on where it was trained: here, or
-    in a process of its own, which has not as many threads."""
+    """Find the cohorts that ended with fewer steps. Each continues where it was trained, in this
+    process or in a worker: the two differ in their number of threads."""
     groups = continuation.groups(runs, records, out)
     taken = {job.workdir for job in begun}
     names = {run.name for job in begun for run in job.runs}
@@ -185,6 +197,31 @@ def _longer(
     ]
 
 
+def _left_before(until: int, missing: Mapping[str, Record], out: Path) -> tuple[set[str], int]:
+    """Find the runs that have not reached a step, and the step at which they were left; 0: none.
+
+    Args:
+        until: the step.
+        missing: the records of unfinished runs that have not begun, or were left, by their names.
+        out: the folder that their folders are in.
+
+    Raises:
+        UserError: what one of them had there is gone, or is of another step or run.
+    """
+    found = {name: kept_checkpoints.kept(out / name) for name in missing}
+    for name, entry in found.items():
+        continuation.refuse_another(entry, name, missing[name], out)
+    steps = {name: entry.get("step", 0) if entry else 0 for name, entry in found.items()}
+    before = {name: step for name, step in steps.items() if step < until}
+    if before and min(before.values()) < (last := max(before.values())):
+        name = min(before, key=before.__getitem__)
+        raise UserError(
+            f"{out / name / kept_checkpoints.KEPT} is gone or too old, though its run was left at "
+            f"step {last:,}; put it back, or remove {out} to start its runs over."
+        )
+    return set(before), max(before.values(), default=0)
+
+
 def _any_shorter(runs: Sequence[Run], records: Mapping[str, Record]) -> bool:
     return any(continuation.is_shorter(records[run.name], run) for run in runs)
 
@@ -192,10 +229,10 @@ def _any_shorter(runs: Sequence[Run], records: Mapping[str, Record]) -> bool:
 def _divided(
     runs: Sequence[Run], missing: set[str], out: Path, processes: int, taken: set[Path]
 ) -> list[Job]:
-    """Runs that have not begun, as cohorts; on CPUs, a share for each process.
+    """Divide the runs that have not begun into cohorts, on CPUs into one or more per process.
 
-    All runs are divided, not those that are missing: so who trains with whom does not depend on
-    what others had done when a process was killed.
+    The division is made over all runs and then restricted to the missing ones. So it does not
+    depend on which runs were finished when a process was killed.
     """
     parts = []
     for lanes in cohorts(runs):
@@ -212,12 +249,15 @@ def _divided(
 
 
 def _workdirs(out: Path) -> list[Path]:
-    return sorted((out / WORKERS).glob("*"))
+    """The work folders that processes have left; a UserError if one is a link."""
+    found = sorted((out / WORKERS).glob("*"))
+    files.refuse_links(out, [f"{WORKERS}/{path.name}" for path in found])
+    return found
 
 
 def _refuse_strangers(run: Run, out: Path, known: set[Path], anyway: bool) -> None:
-    """A UserError if the folder has records of another kind of run, whatever they are called."""
-    for path in set(out.rglob("record.jsonl")) - known:
+    """Raise a UserError if the folder has records of another kind of run, under any name."""
+    for path in set(record_paths(out)) - known:
         header = (found := read_record(path)).header
         if found.damage:
             raise UserError(found.damage)

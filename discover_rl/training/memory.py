@@ -1,7 +1,7 @@
-"""Whether runs fit into memory: what they will take is added up before anything is allocated.
+"""Check that runs fit into memory, before anything is allocated.
 
-A replay buffer that does not fit would make the machine stand still, or the process be killed,
-hours later or at its first checkpoint.
+A replay buffer that does not fit would slow the machine to a halt or get the process killed, hours
+later or at its first checkpoint.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from discover_rl.config import Run
+from discover_rl.config import Run, cohorts
 from discover_rl.core import replay_buffer
 from discover_rl.core.types import Spec, UserError
+from discover_rl.envs.footprint import environment_bytes
 from discover_rl.system import hardware
 
 COPIES = 16
 """Networks of the actor's size that a lane has: critics, targets, moments, a strategy's own."""
-
-
-ENVIRONMENT = 10**6
-"""Bytes of an environment: about MuJoCo's, most others take less."""
 PROCESS = 4 * 10**8
 """Bytes of a process that trains, before it has a run."""
 
@@ -35,12 +32,12 @@ class Need(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all four."""
         return sum(self)
 
 
 def need(run: Run, spec: Spec) -> Need:
-    """About what one run takes; computed, not tried, so that any number may be asked about."""
+    """Estimate the memory of one run. Nothing is allocated, so any settings may be tried."""
     obs, act = spec.observation_size, spec.action_size
     widths = (obs + act, *run.hyper.hidden, act)
     weights = sum(a * b for a, b in itertools.pairwise(widths))
@@ -49,12 +46,14 @@ def need(run: Run, spec: Spec) -> Need:
         data = steps * (2 * (obs + act) + 8) * 4
         batch = -(-steps // run.hyper.minibatches)
     else:
-        capacity = min(run.hyper.replay_size, run.steps + run.start.transitions)
+        count, transitions = run.env.count, run.steps + run.start.transitions
+        capacity = replay_buffer.capacity_of(run.hyper.replay_size, transitions, count)
         # Observations; two actions, reward, the row and whether it terminated of each transition.
         data = 4 * replay_buffer.row_count(capacity) * obs + capacity * (8 * act + 9)
+        data *= count
         batch = run.hyper.batch_size
     batches = 4 * batch * (2 * (obs + act) + COPIES // 2 * sum(run.hyper.hidden))
-    environments = ENVIRONMENT * (run.env.count + run.eval.episodes)
+    environments = environment_bytes(run.task) * (run.env.count + run.eval.episodes)
     return Need(data, 4 * COPIES * weights, batches, environments)
 
 
@@ -62,20 +61,23 @@ def check(runs: Sequence[Run], spec: Spec, processes: int = 1) -> None:
     """Raise a UserError if these runs, side by side, need more memory than there is.
 
     Args:
-        runs: all that train at once; they differ in nothing that has a size.
+        runs: all runs that train at once. Those of a tuning may differ in their sizes.
         spec: the spaces of their task.
         processes: how many share them.
     """
-    first, count = runs[0], len(runs)
-    on_gpu = hardware.place(first.on_policy) == "gpu"
+    on_gpu = hardware.place(runs[0].on_policy) == "gpu"
     there = hardware.gpu_memory() if on_gpu else hardware.available_memory()
-    one = need(first, spec)
+    alike = [(need(lanes[0], spec), lanes) for lanes in cohorts(runs)]
     beside = PROCESS * (processes - 1)
-    total = one.total * count + beside
+    total = sum(one.total * len(lanes) for one, lanes in alike) + beside
     if total <= there:
         return
+    one, (first, *_) = max(alike, key=lambda it: it[0].total)
+    count = len(runs)
     what = "rollouts" if first.on_policy else "replay"
-    each = f"{count} runs, each {_gigabytes(one.data)}" if count > 1 else _gigabytes(one.data)
+    which = "each" if len(alike) == 1 else "the largest"
+    size = _gigabytes(one.data)
+    each = f"{count} runs, {which} {size}" if count > 1 else size
     place, free = ("the GPU", "") if on_gpu else ("this machine", " free")
     raise UserError(
         f"{first.task} needs about {_gigabytes(total)} of memory ({each} of {what} and "
@@ -85,7 +87,7 @@ def check(runs: Sequence[Run], spec: Spec, processes: int = 1) -> None:
 
 
 def _way_out(run: Run, one: Need, count: int, there: int) -> str:
-    """Which setting to change, in words."""
+    """Say which setting to change."""
     if run.on_policy:
         sizes = {"horizon": (run.hyper.horizon, one.data + one.batches)}
     else:
@@ -96,7 +98,8 @@ def _way_out(run: Run, one: Need, count: int, there: int) -> str:
             ),
             "batch_size": (run.hyper.batch_size, one.batches),
         }
-    sizes["eval.episodes"] = run.eval.episodes, ENVIRONMENT * run.eval.episodes
+    for setting, number in (("eval.episodes", run.eval.episodes), ("env.count", run.env.count)):
+        sizes[setting] = number, environment_bytes(run.task) * number
     name = max(sizes, key=lambda name: sizes[name][1])
     present, size = sizes[name]
     left = 0.8 * there / count - (one.total - size)

@@ -1,9 +1,9 @@
-"""Metrics of training: how often a cohort is measured, and the lines that records get of it.
+"""Metrics of training: when a cohort is measured, and the lines that this adds to records.
 
 A line has the step and, by name, the mean return and length of the training episodes that ended
-since the last line, and what the agent measures: losses, values, learning rates. All of that is
-made again, bit for bit, by a run that was killed and resumed. Time is not: observers hear how many
-steps a second were made, records do not have it.
+since the last line, and the agent's metrics: losses, values, learning rates. A run that was killed
+and resumed reproduces all of these bit for bit. Speed cannot be reproduced, so observers receive
+the steps per second and records do not contain them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from discover_rl.training.events import Measured
 from discover_rl.training.observers.base import Observer
 
 IN_A_RUN = 200
-"""How often a run is measured, unless that is too often or another cadence is asked for."""
+"""How many times a run is measured by default, unless lines would be closer than `APART`."""
 APART = 1000
-"""Steps that lie between two lines at least, likewise."""
+"""The smallest number of steps between two lines by default."""
 
 
 def spacing(run: Run) -> int:
-    """Steps between lines of metrics, a multiple of what a rollout has; 0: there are none.
+    """Return the steps between lines of metrics, on-policy whole rollouts; 0: there are no lines.
 
     Args:
         run: with its setting metrics.every.
@@ -42,7 +42,7 @@ def spacing(run: Run) -> int:
 
 
 def finite(value: Any) -> float | None:
-    """A number for JSON, which has no NaN.
+    """Return a number for JSON: None in place of NaN and infinity, which JSON does not have.
 
     >>> finite(np.float32(0.5)), finite(np.inf)
     (0.5, None)
@@ -51,7 +51,7 @@ def finite(value: Any) -> float | None:
 
 
 class Line(NamedTuple):
-    """What one lane's record gets."""
+    """A line for one lane's record."""
 
     lane: int
     step: int
@@ -68,7 +68,7 @@ class Meter:
         Args:
             runs: of the lanes; they share their settings.
             records: of these.
-            observer: hears what is written.
+            observer: receives the lines that are written.
         """
         self._runs, self._records, self._observer = runs, records, observer
         self.every = spacing(runs[0])
@@ -76,11 +76,11 @@ class Meter:
         self._before = 0, 0.0
 
     def start(self, step: int) -> None:
-        """Time counts from here on."""
+        """Start to measure time."""
         self._before = step, time.monotonic()
 
     def next_step(self, step: int) -> int:
-        """The first step after this one at which the cohort is measured; its last, if none is."""
+        """Return the next step at which the cohort is measured; its last step if there is none."""
         return step - step % self.every + self.every if self.every else self._runs[0].steps
 
     def due(self, step: int) -> bool:

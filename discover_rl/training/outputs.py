@@ -1,4 +1,4 @@
-"""What a run leaves beside its record: its policy, the best one, its critic, its replay."""
+"""The files of a run beside its record: policies, critic, replay, and what it can go on from."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from discover_rl.agents.off_policy.agent import OffPolicyAgent
 from discover_rl.config import Run
 from discover_rl.core.pytrees import lane_of
 from discover_rl.core.types import Net, Spec
-from discover_rl.storage import files, replay_export
+from discover_rl.envs.vector import VectorEnv
+from discover_rl.storage import files, kept_checkpoints, replay_export
 from discover_rl.storage.critics import Critic
 from discover_rl.storage.policies import Policy
 from discover_rl.storage.records import REPLAY_FILE
 
 
 class Outputs:
-    """Writes the files of a cohort's runs. Each is whole or not there."""
+    """Writes the files of a cohort's runs. Each is either complete or absent."""
 
     def __init__(self, runs: Sequence[Run], out: Path, spec: Spec, agent: Agent, backend: str):
-        """Take what the files are made from.
+        """Prepare to write.
 
         Args:
             runs: of the cohort.
             out: the folder that their folders are in.
             spec: the spaces of their task.
-            agent: what trains them.
-            backend: what steps their environments.
+            agent: the agent that trains them.
+            backend: the backend of their environments.
         """
         self.runs, self.out, self.spec, self.agent = runs, out, spec, agent
         self.backend = backend
@@ -47,7 +48,7 @@ class Outputs:
         self._write(lane, policy.to_bytes(best=True))
 
     def save_trained(self, state: Any, nets: Net, lanes: Sequence[int], step: int) -> None:
-        """Write all that is kept of lanes whose training ends at this step."""
+        """Write the files of lanes whose training ends at this step."""
         self.save_policies(nets, lanes, step)
         critics = self.agent.critics(state)
         for lane in lanes:
@@ -58,6 +59,19 @@ class Outputs:
                 assert isinstance(self.agent, OffPolicyAgent)
                 kept = replay_export.collect(self.agent, state, lane, step)
                 self._write(lane, {REPLAY_FILE: safetensors.numpy.save(kept._asdict())})
+
+    def keep_checkpoint(self, workdir: Path, lanes: Sequence[int], step: int) -> None:
+        """Keep what runs that end at this step have in the checkpoint in `workdir`."""
+        names = [self.runs[lane].name for lane in lanes]
+        kept_checkpoints.keep(workdir, names, self.out, step)
+
+    def keep_networks(
+        self, workdir: Path, lanes: Sequence[int], step: int, state: Any, vector: VectorEnv
+    ) -> None:
+        """Keep what runs that end at this step can start others from, but for their replay."""
+        episodes = {lane: vector.episodes(lane) for lane in lanes}
+        given = step, self.runs, state, episodes
+        kept_checkpoints.keep_without_replay(workdir, self.out, *given)
 
     def _policy(self, nets: Net, lane: int, step: int) -> Policy:
         return Policy(lane_of(nets, lane), self.spec, self.agent.head, self._about(lane, step))

@@ -1,6 +1,8 @@
 """Tuning: Optuna chooses hyper-parameters, and its trials train side by side as lanes.
 
-`plan` checks a request, `ranges` reads ranges, `trials` keeps Optuna's journal, `carry_out` trains.
+`plan` checks a request, `ranges` reads ranges, `journal` keeps Optuna's journal and `journal_lines`
+checks it, `databases` opens other storages, `carry_out` trains, `pruning` stops trials on the way,
+`trials` has what came of them.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ def tune(
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
     storage: str | None = None,
+    prune: str | None = None,
     **overrides: Any,
 ) -> Tuning:
     """Choose hyper-parameters with Optuna.
@@ -58,6 +61,8 @@ def tune(
         processes: as for `train`.
         storage: where Optuna keeps trials, a URL such as "sqlite:///tuning.db" or a file for its
             journal; in `out` by default. Its study has the name of the folder `out`.
+        prune: "median" to stop trials on the way that are worse than the median of earlier ones;
+            by default all are trained to their end.
         **overrides: settings that are the same for all trials.
 
     Returns:
@@ -75,6 +80,6 @@ def tune(
     from discover_rl.envs.versions import completed  # here, because it imports Gymnasium
 
     request = Request(completed(task), algorithm, strategy, steps, seeds, overrides)
-    plan = make_plan(request, ranges, lanes, seed)
+    plan = make_plan(request, ranges, lanes, seed, prune)
     folder = Path(out) if out is not None else default_folder(request)
     return carry_out(plan, folder, trials, observer, checkpoint_seconds, processes, storage)

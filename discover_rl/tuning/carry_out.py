@@ -9,29 +9,34 @@ that was killed and continued has the same trials as one that was not.
     <out>/journal.log             Optuna's journal: every trial, its parameters, its scores
     <out>/batch-000/trial-0/…     the runs of a trial, a folder per seed
     <out>/trials.csv              a line per trial
+
+With pruning a batch is trained from rung to rung, which depends on nothing else either (`pruning`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from discover_rl.config import Run, current_names
 from discover_rl.core.types import Stopped, UserError
-from discover_rl.envs.settings import making_of
 from discover_rl.storage import files, results, schemas
-from discover_rl.storage.records import Record
+from discover_rl.storage.records import Record, record_paths
 from discover_rl.system import hardware
 from discover_rl.training.signals import stop_on_signal
+from discover_rl.tuning import pruning
 from discover_rl.tuning.databases import needed, without_password
+from discover_rl.tuning.journal import Journal, open_storage
 from discover_rl.tuning.plan import MOST, Plan
-from discover_rl.tuning.trials import Journal, Tuning, open_storage, write_table
+from discover_rl.tuning.pruning import Train, train_and_prune
+from discover_rl.tuning.trials import Tuning, write_table
 
 if TYPE_CHECKING:
-    from discover_rl.training.observers import Observer
+    from discover_rl.training.events import Event
+    from discover_rl.training.observers.base import Answer, Observer
 
 
 def carry_out(
@@ -49,7 +54,7 @@ def carry_out(
         plan: what is tuned.
         out: the folder for everything.
         count: how many trials, including those in the folder; these are finished in any case.
-        observer: hears of progress; None: the terminal.
+        observer: receives the events of training; None: the terminal.
         checkpoint_seconds: time between checkpoints.
         processes: how many processes share the runs; 0: as many as are faster.
         storage: where Optuna keeps trials: a URL or a journal file; None: in the folder.
@@ -61,7 +66,7 @@ def carry_out(
         Stopped: the user has interrupted it.
         UserError: the folder holds something else, or Optuna is not installed.
     """
-    from discover_rl.envs.spaces import spaces
+    from discover_rl.envs.backends import spaces
     from discover_rl.training import launch as training
     from discover_rl.training.observers import terminal
 
@@ -81,15 +86,18 @@ def carry_out(
         count = max(count, len(journal.trials))
         with shown as listener, stop_on_signal() as stopping:
 
-            def train(runs: list[Run], folder: Path) -> dict[str, Record]:
+            def train(
+                runs: Sequence[Run], folder: Path, until: int | None = None
+            ) -> dict[str, Record]:
                 if stopping():
                     raise Stopped(0)
                 options = listener, stopping, checkpoint_seconds, processes
-                return training.train(runs, folder, *options)
+                return training.train(runs, folder, *options, until=until)
 
             for start in range(0, count, plan.batch):
                 journal.propose(start, min(plan.batch, count - start), plan.seed)
-                if _finish_batch(plan, journal, start, out, train) and observer is None:
+                done = _finish_batch(plan, journal, start, out, train, listener.on_event)
+                if done and observer is None:
                     terminal.say(_progress(Tuning(out, journal.trials), count))
                 write_table(out / "trials.csv", journal.trials, plan.seeds)
         return Tuning(out, journal.trials, journal.importances(plan.seed))
@@ -101,7 +109,8 @@ def _progress(tuning: Tuning, count: int) -> str:
     best = next(
         (f"trial {trial.number} with {trial.score:.1f}" for trial in tuning.ranking), "none"
     )
-    return f"{over} of {count} trials; the best is {best}."
+    pruned = f", {len(tuning.pruned)} of them pruned" if tuning.pruned else ""
+    return f"{over} of {count} trials{pruned}; the best is {best}."
 
 
 class Claim(TypedDict):
@@ -113,15 +122,15 @@ class Claim(TypedDict):
 
 def _claim(plan: Plan, out: Path, storage: str | None) -> None:
     """Write the request into the folder; a UserError if the folder holds something else."""
-    from discover_rl.envs import source  # here, because it imports Gymnasium
+    from discover_rl.training import headers  # here, because it imports Gymnasium
 
     path, ours = out / "request.json", plan.to_json()
-    if found := source.fingerprint(plan.request.task, making_of(ours["settings"])):
-        ours["task's source"] = found
+    for name, found in headers.sources(plan.first).items():
+        ours[f"{name.removesuffix('_source')}'s source"] = found
     if storage is not None:
         ours["--storage"] = without_password(storage)
     if not path.exists():
-        if next(out.rglob("record.jsonl"), None):
+        if record_paths(out):
             raise UserError(f"{out} holds runs that are no tuning's; choose another --out.")
         files.write(path, json.dumps(ours, indent=1, ensure_ascii=False).encode())
         return
@@ -148,7 +157,8 @@ def _finish_batch(
     journal: Journal,
     start: int,
     out: Path,
-    train: Callable[[list[Run], Path], Mapping[str, Record]],
+    train: Train,
+    on_event: Callable[[Event], Answer],
 ) -> bool:
     """Train the unfinished trials of a batch and give Optuna their scores.
 
@@ -158,6 +168,7 @@ def _finish_batch(
         start: the number of the batch's first trial.
         out: the folder of the tuning.
         train: trains runs in a folder and returns their records by the runs' names.
+        on_event: receives the events of runs that are pruned.
 
     Returns:
         Whether there was an unfinished trial.
@@ -176,22 +187,28 @@ def _finish_batch(
                 runs[trial.number] = plan.runs(trial.number, trial.parameters)
             except UserError as error:  # each value is possible, but not all of them together
                 refused[trial.number] = str(error)
-    everyone = [run for own in runs.values() for run in own]
     folder = out / f"batch-{start // plan.batch:03}"
-    records = train(everyone, folder) if everyone else {}
-    for trial in batch:
+    files.refuse_links(out, [folder.name])
+    if plan.prune:
+        records = train_and_prune(runs, journal, start, folder, train, on_event)
+    else:
+        everyone = [run for own in runs.values() for run in own]
+        records = train(everyone, folder) if everyone else {}
+    for trial in journal.trials[start : start + plan.batch]:
         twin = journal.trials[first[str(trial.parameters)]]
         if trial.over:
             continue
         if twin.number < trial.number:
-            journal.tell(trial.number, twin.scores, twin.failure)
+            pruned = twin.pruned is not None
+            journal.tell(trial.number, twin.scores, twin.failure, twin.values, pruned)
         elif trial.number in refused:
-            journal.tell(trial.number, (), refused[trial.number])
+            journal.tell(trial.number, failure=refused[trial.number])
         else:
             own = runs[trial.number]
             ended = [results.read(records[run.name], run.score.last) for run in own]
             scores = [result.score() for result in ended]
-            journal.tell(trial.number, scores, _failure(ended))
+            values = pruning.values(own, records, own[0].steps) if plan.prune else {}
+            journal.tell(trial.number, scores, _failure(ended), values)
     return True
 
 

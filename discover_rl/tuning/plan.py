@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from discover_rl.config import MOST_RUNS, Request, Run, check_seeds, current_names, resolve
+from discover_rl.config.unused import check_used
 from discover_rl.core.types import UserError
+from discover_rl.tuning import pruning
 from discover_rl.tuning.ranges import Range, parse, possible
 
 BATCH = 8
@@ -35,6 +37,8 @@ class Plan:
     """The seed of Optuna's proposals."""
     batch: int
     """Trials in a batch."""
+    prune: str | None = None
+    """The pruner; None: no trial is stopped on the way."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -71,6 +75,7 @@ class Plan:
         fixed = {name: value for name, value in settings if name not in self.ranges}
         ranges = {f"--range {name}": str(given) for name, given in self.ranges.items()}
         own = {"seeds": list(self.seeds), "seed": self.seed, "trials at a time": self.batch}
+        own |= {"--prune": self.prune} if self.prune else {}
         return {**first, **own, "settings": fixed, "ranges": ranges}
 
 
@@ -81,7 +86,11 @@ def default_folder(request: Request) -> Path:
 
 
 def make_plan(
-    request: Request, ranges: Mapping[str, Any], lanes: int | None = None, seed: int = 0
+    request: Request,
+    ranges: Mapping[str, Any],
+    lanes: int | None = None,
+    seed: int = 0,
+    prune: str | None = None,
 ) -> Plan:
     """Check a request and its ranges.
 
@@ -90,6 +99,7 @@ def make_plan(
         ranges: the tuned settings, as `tune` and `--range` take them.
         lanes: the largest number of runs side by side; None: those of 8 trials.
         seed: the seed of Optuna's proposals.
+        prune: "median" to stop trials on the way that are worse than the median of earlier ones.
 
     Raises:
         UserError: the first mistake in these.
@@ -114,7 +124,10 @@ def make_plan(
     if not 0 <= seed < 2**32:
         raise UserError(f"seed must be at least 0 and below 2³², not {seed}.")
     batch = BATCH if lanes is None else lanes // count
-    return Plan(request, parsed, seed, batch)
+    plan = Plan(request, parsed, seed, batch, prune)
+    check_used(plan.first, (), ranges)
+    pruning.check(prune, plan.first)
+    return plan
 
 
 def _several(seeds: Any) -> bool:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 """What a function makes of chosen values."""
 Choice = float | int | bool | str
 """A value as Optuna can keep it."""
+MOST_CHOICES = 1_000
+"""The largest number of choices of one setting."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,15 @@ def parse(
         UserError: the first mistake in these.
     """
     if not ranges:
-        raise UserError("There is nothing to tune; --range strategy.lam=0:1 would tune λ.")
+        raise UserError("There is nothing to tune; --range actor_lr=1e-5:1e-2:log is a range.")
     given = {name: _split(name, ranges[name]) for name in sorted(ranges)}
     all_values = {name: values for name, (values, _) in given.items()}
     parsed = {}
     for name, (values, kind) in given.items():
         if name.startswith(("eval.", "score.", "metrics.")):
             raise UserError(f"{name} is how trials are measured; use --set, the same for all.")
+        if len(values) > MOST_CHOICES:
+            raise UserError(f"{name} must have {MOST_CHOICES:,} choices at most.")
         found = [possible(all_values | {name: [value]}, cast)[name] for value in values]
         checked = tuple(map(_plain, found))
         if kind == "choices":

@@ -1,6 +1,7 @@
 """The off-policy agent: in which order it acts, learns and stores, and what goes to the device."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -161,3 +162,20 @@ def test_as_on_a_gpu_one_array_goes_each_way():
         assert reply.shape == (2, actions + 1)
     for program in (act, *learn):
         assert all(isinstance(given[0], packing.Packed) for given in program.given)
+
+
+def test_what_evaluations_report_is_compiled_before_the_first_step():
+    """Its compilation would else count as time of the first evaluation."""
+    agent, compiled = cells.build("td3", "none", warmup=2, train_every=64), []
+    state = cells.begin(agent, [0], *cells.hypers("td3", "none", warmup=2, train_every=64))
+    agent.prepare(state, SimpleNamespace(), 0)
+
+    def listen(event, seconds, **about):
+        compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        agent.report(state, np.int32(20))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert not [event for event in compiled if "backend_compile" in event]

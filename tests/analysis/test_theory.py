@@ -206,14 +206,14 @@ def test_table_entries_have_what_was_measured():
 
 
 def test_sentences_have_what_was_measured():
-    helps = {"optimism": 30, "both": 50, "planner": 5}
+    helps = {"optimism": 30, "both": 50, "planner": 5, "both-replay": 50}
     agents = {
         agent: [cell(4, *[helps.get(agent, 40)] * 3, bound=100)]
         for agent in {*PAIRS, *PAIRS.values(), "random"}
     }
     text = " ".join(report.sentences({"chain": agents}, seeds=3, cap=1000))
     assert "without a model: fewer actions in 1 of 2 comparisons, more in 1," in text
-    assert "planners: fewer actions in 1 of 1 comparisons, more in 0," in text
+    assert "planners and replay: fewer actions in 1 of 3 comparisons, more in 1," in text
     assert "medians are at most 5.0% of it, those of random actions" in text
     assert "at most 40.0%" in text
 

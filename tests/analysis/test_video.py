@@ -14,9 +14,10 @@ import pytest
 
 from discover_rl.analysis import video
 from discover_rl.core.types import PolicyHead, UserError
+from discover_rl.envs.gymnasium_vector import GymnasiumEpisodes
 from discover_rl.envs.tasks import make, spec_of
 from discover_rl.storage.policies import Policy, load_policy
-from discover_rl.training.evaluation import EvaluationSetup, Evaluator
+from discover_rl.training.evaluation import EvaluationSetup, Evaluator, evaluator_of
 from tests.cli.test_cli import discover, elsewhere
 from tests.training.test_evaluation import network
 
@@ -126,6 +127,14 @@ def test_the_command_films_one_episode_and_says_where(tmp_path, capfd):
     assert f"{evaluation_returns('Pendulum-v1')[0]:.1f}" in printed
     assert f"Video: {tmp_path / 'out.mp4'}" in printed
     assert len(decoded(tmp_path / "out.mp4")[0]) == 201
+
+
+def test_only_the_environments_that_are_filmed_are_made(tmp_path):
+    """However many episodes an evaluation had, which a file says."""
+    policy = load_policy(save_policy("Pendulum-v1", tmp_path))
+    with evaluator_of(policy, "Pendulum-v1", 50_000, filmed=2) as (evaluator, _):
+        assert isinstance(evaluator.episodes, GymnasiumEpisodes)
+        assert (evaluator.shape, len(evaluator.episodes.envs)) == ((1, 50_000), 2)
 
 
 # What cannot be filmed leaves nothing behind

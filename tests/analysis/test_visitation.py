@@ -203,6 +203,12 @@ def test_warmup_is_left_out_even_if_it_was_overwritten(tmp_path):
     assert (later.first, len(later.replay.obs)) == (100, LENGTH)
 
 
+def test_the_algorithm_need_not_be_known_here(tmp_path):
+    record = save_run(tmp_path) / "record.jsonl"
+    record.write_text(record.read_text().replace('"algorithm": "td3"', '"algorithm": "mine"'))
+    assert visitation.load(tmp_path).run["algorithm"] == "mine"
+
+
 def test_runs_that_do_not_compare_are_refused_in_a_sentence(tmp_path):
     folder = save_run(tmp_path / "runs/seed-0")
     assert visitation.load(tmp_path).run["seed"] == 0
@@ -219,10 +225,10 @@ def test_runs_that_do_not_compare_are_refused_in_a_sentence(tmp_path):
         visitation.load(save_run(tmp_path / "half", done=False))
     with pytest.raises(UserError, match=r"has no replay: ppo is on-policy"):
         visitation.load(save_run(tmp_path / "ppo", algorithm="ppo", steps=4096))
-    with pytest.raises(UserError, match=r"Nothing is left of .* without its warm-up"):
+    with pytest.raises(UserError, match=r"The replay in .* has nothing but warm-up steps"):
         visitation.load(save_run(tmp_path / "short", settings={"warmup": LENGTH - 10}))
     others = [save_run(tmp_path / "a"), save_run(tmp_path / "b", task="Swimmer-v5")]
-    with pytest.raises(UserError, match="one task compare; these are of Pendulum-v1 and Swimmer"):
+    with pytest.raises(UserError, match="these are of Pendulum-v1 and Swimmer"):
         visitation.check_same_task([visitation.load(folder) for folder in others])
 
 

@@ -84,7 +84,7 @@ def test_logs_have_a_line_for_every_tenth(jobs, capsys):
     lines.on_event(jobs[0], Ended(Stopped(120)))
     lines.on_event(jobs[1], Ended(FolderInUse("somebody")))
     assert capsys.readouterr().out.splitlines() == [
-        "8 runs, 0 of them over; now 8 in 4 cohorts.",
+        "8 runs: 0 have ended, 8 train now, in 4 cohorts.",
         "Pendulum-v1/td3/none: resumed at step 24",
         "Pendulum-v1/td3/none: step 36 of 120",
         "Pendulum-v1/td3/none/seed-1: step 37, reward is not finite",

@@ -1,6 +1,7 @@
 """Broken records: `status`, `run`, `report` and `export` agree on which are whole."""
 
 import csv
+import gc
 import json
 
 import pytest
@@ -9,7 +10,7 @@ from discover_rl import studies
 from discover_rl.cli.exit_codes import FAILED
 from discover_rl.studies import status
 from tests.cli.test_cli import discover
-from tests.helpers.records import file_contents, write_whole
+from tests.helpers.records import declare, file_contents, write_records, write_whole
 
 # The study's records are 6 lines: the run, and evaluations at steps 0, 10, 20, 30, 40.
 
@@ -60,6 +61,7 @@ BROKEN = {
     "too deep": replaced(3, '{"step": 10, "x": ' + "[" * 50_000),
     "NaN returned": replaced(3, '{"step": 10, "returns": [NaN, 1.0], "lengths": [1, 1]}'),
     "infinity returned": replaced(3, '{"step": 10, "returns": [1e999, 1.0], "lengths": [1, 1]}'),
+    "more returned than single precision has": changed(3, returns=[1e300, 1.0]),
     "a word returned": changed(3, returns=["1.0", "1.0"]),
     "nothing returned": changed(3, returns=[], lengths=[]),
     "an episode too few": changed(3, returns=[1.0], lengths=[1]),
@@ -72,6 +74,7 @@ BROKEN = {
     "a step of a hundred digits": replaced(3, EVALUATION % ("1" * 100)),
     "neither evaluation nor event": changed(3, returns=None, lengths=None),
     "a report of words": changed(3, report={"q": "high"}),
+    "a report of a hundred digits": changed(3, report={"q": 10**100}),
     "steps out of order": changed(4, step=5),
     "an evaluation twice": inserted(4, EVALUATION % 10),
     "the last evaluation twice": inserted(7, EVALUATION % 40),
@@ -86,6 +89,7 @@ BROKEN = {
     "settings that are none": header(settings=[]),
     "an interval that is none": header(settings={"eval.every": 0}),
     "warm-up in words": header(settings={"warmup": "long"}),
+    "a backend that is none": changed(1, backend="other"),
     "versions that are none": changed(1, code={"jax": [1]}),
 }
 NAMED = {"after a failure": 4}  # what follows it is wrong
@@ -162,6 +166,27 @@ def test_all_commands_agree(folder, places, command, capfd):
         assert "Runs are missing, see above." in said
     after = file_contents(folder)
     assert {name: after[name] for name in before} == before
+
+
+def test_nobody_looks_for_garbage_among_records_again_and_again(tmp_path):
+    """That took longer than reading them."""
+    study = declare({"task": "Pendulum-v1", "algorithm": "td3", "strategy": "none"}, seeds=20)
+    write_records(tmp_path / "results", study, points=1001)
+    (tmp_path / "mine.toml").write_text(
+        'steps = 1100\nseeds = 20\n[grid]\ntask = "Pendulum-v1"\nalgorithm = "td3"\n'
+        'strategy = "none"\n'
+    )
+    found: list[int] = []
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    gc.callbacks.append(lambda phase, info: found.append(info["generation"]))
+    try:
+        words = str(tmp_path / "mine.toml"), "--out", str(tmp_path / "results")
+        assert discover("status", *words) == 0
+    finally:
+        gc.callbacks.pop()
+        gc.set_threshold(*before)
+    assert len(found) < 40  # two for each time; it was some hundreds
 
 
 def test_train_refuses_a_broken_record_and_leaves_it_as_it_is(folder, places, tmp_path, capfd):

@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from discover_rl import api
+from discover_rl import api, studies
 from discover_rl.storage import files
 from discover_rl.system.text import printable
 from tests.cli.test_cli import discover
+from tests.helpers.records import write_record
 from tests.system.test_modules import save_policy
 
 COMMANDS = [
@@ -64,6 +65,19 @@ def test_a_path_without_a_letter_is_no_path(capfd, here, command):
 
 
 @pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("tune Pendulum-v1 --range gamma=0:1 --storage d", "d is a folder, and a file is needed."),
+        ("tune Pendulum-v1 --range gamma=0:1 --storage=", "A path is needed, not ''"),
+        ("evaluate d --task=", "--task takes a Gymnasium id, or module:id, not ''."),
+    ],
+)
+def test_an_empty_word_or_a_folder_is_said(capfd, command, said):
+    assert discover(*command.split()) == 2
+    assert capfd.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize(
     ("number", "code", "intact"),
     [(errno.ENOSPC, 1, True), (errno.EIO, 1, False), (errno.EACCES, 2, False)],
 )
@@ -81,7 +95,9 @@ def test_that_nothing_is_lost_is_said_only_where_it_is_known(
     assert err.count("\n") == 1
 
 
-def test_a_full_disk_of_a_report_says_nothing_of_checkpoints(capfd, monkeypatch):
+def test_a_full_disk_of_a_report_says_nothing_of_checkpoints(here, capfd, monkeypatch):
+    write_record(here / "results/smoke", studies.load("smoke").cells[0], 0, [1.0, 2.0])
+
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device", "x")
 

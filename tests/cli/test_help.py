@@ -1,6 +1,7 @@
 """Help: examples that parse, exit codes in one table, completion, and where numbers come from."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,20 @@ def test_every_command_has_two_examples_of_its_own_that_parse():
             assert example in COMMANDS[name].epilog
 
 
+def test_a_paragraph_of_help_is_broken_by_the_terminal_alone():
+    for command in COMMANDS.values():
+        assert not re.search(r"[^\n]\n[^\n]", command.help), command.name
+    paragraphs = COMMANDS["train"].help.split("\n\n")
+    assert len(paragraphs) > 1
+    assert all(paragraph in shown("train", "--help") for paragraph in paragraphs)
+
+
+def test_flags_are_shown_without_a_value():
+    for words in (["train"], ["plan"], ["run"], ["visitation"], ["evaluate"], ["theory"], []):
+        said = [line for line in shown(*words, "--help").splitlines() if "<bool>" in line]
+        assert all("--help" in line or "-completion" in line for line in said), said
+
+
 def test_help_has_the_exit_codes_and_so_has_the_documentation():
     said = shown("--help")
     page = (ROOT / "docs" / "faq.md").read_text()
@@ -56,6 +71,7 @@ def test_help_has_the_exit_codes_and_so_has_the_documentation():
         ("discover train Pendulum-v1 --strategy p", {"pink", "psne"}),
         ("discover train Pendulum-v1 --algorithm s", {"sac"}),
         ("discover run explore-s", {"explore-sac", "explore-smoke"}),
+        ("discover list s", {"sac", "see", "seek", "seek-suite", "smoke"}),
     ],
 )
 def test_names_are_completed(words, wanted, tmp_path):
@@ -75,8 +91,33 @@ def test_a_task_shows_what_a_run_would_use_and_who_says_so():
     assert found["warmup"].startswith("25000       preset: DISCOVER paper, appendix")
     assert found["train_every"].endswith("default of td3")
     assert found["strategy.sigma"].endswith("default of gaussian")
-    assert "by the length of the run" in found["eval.every"]
+    for name in ("eval.every", "metrics.every"):
+        assert "by the length of the run" in found[name]
+    assert found["score.last"].startswith(
+        "0           by the number of evaluations: the last tenth"
+    )
     assert "would use, for 1,000,000 steps" in found["discover"]
+
+
+def test_a_task_is_listed_without_its_version_and_only_if_there_is_one():
+    assert "discover train Pendulum-v1 --algorithm td3" in shown("list", "Pendulum")
+    for name, said in (("Foo-v0", "There is no task Foo-v0."), ("Hopper-v2", "use Hopper-v5")):
+        command = [sys.executable, "-m", "discover_rl", "list", name]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == exit_codes.USER_ERROR
+        assert said in done.stderr
+
+
+def test_values_that_differ_from_task_to_task_each_have_their_origin(tmp_path):
+    path = Path(tmp_path / "mine.toml")
+    path.write_text(
+        'steps = 2000\n[grid]\ntask = ["Pendulum-v1", "Hopper-v5"]\nalgorithm = "td3"\n'
+        'strategy = "none"\n'
+    )
+    lines = shown("list", str(path)).splitlines()
+    (first,) = (number for number, line in enumerate(lines) if line.startswith("  warmup"))
+    assert lines[first].split(maxsplit=1)[1] == "1000        default of td3"
+    assert lines[first + 1].strip().startswith("25000       preset: DISCOVER paper")
 
 
 def test_a_study_shows_what_its_runs_would_use_and_who_says_so():

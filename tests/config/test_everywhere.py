@@ -91,6 +91,15 @@ def test_a_bad_value_of_an_old_name_is_refused_in_the_words_of_today():
         resolve(Request("Hopper-v5", "td3", "none", 1000, 1, {"env.engine": "fast"}))
 
 
+def test_the_old_name_and_the_new_one_together_are_refused():
+    """Neither goes before the other, whichever comes last."""
+    given = {"env.engine": "gymnasium", "env.backend": "envpool"}
+    for names in (sorted(given), sorted(given, reverse=True)):
+        asked = {name: given[name] for name in names}
+        with pytest.raises(UserError, match=r"env\.engine is the old name of env\.backend; give"):
+            resolve(Request("Hopper-v5", "td3", "none", 1000, 1, asked))
+
+
 def test_every_old_name_is_of_a_setting_that_exists_and_none_is_one_itself():
     (run,) = resolve(Request("Pendulum-v1", "td3", "none", 1000))
     known = run.to_json()["settings"]

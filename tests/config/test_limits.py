@@ -1,5 +1,6 @@
 """Every number has a limit: what is beyond it is refused in one sentence, at once."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -34,6 +35,14 @@ FIELDS = {
 }
 
 
+@contextlib.contextmanager
+def within(seconds: float):
+    """The processor's time is counted: the clock's depends on what else runs on the machine."""
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_setting_that_is_a_number_has_a_finite_range(name):
     """A new setting without one fails here: give it low= or above=, and high=."""
@@ -65,9 +74,8 @@ def test_a_number_without_sense_is_one_sentence_within_a_second(
     tmp_path, monkeypatch, capfd, words
 ):
     monkeypatch.chdir(tmp_path)
-    began = time.monotonic()
-    assert discover("train", "Pendulum-v1", *words.split()) == 2
-    assert time.monotonic() - began < 1
+    with within(1):
+        assert discover("train", "Pendulum-v1", *words.split()) == 2
     assert capfd.readouterr() == ("", SENTENCES[words] + "\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -108,9 +116,8 @@ def test_numbers_that_are_too_large_together_are_compared_with_the_memory(
 )
 def test_options_have_limits_too(tmp_path, monkeypatch, capfd, words):
     monkeypatch.chdir(tmp_path)
-    began = time.monotonic()
-    assert discover(*words.split()) == 2
-    assert time.monotonic() - began < 1
+    with within(1):
+        assert discover(*words.split()) == 2
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
 
@@ -154,17 +161,14 @@ tau = {values}
 )
 def test_a_grid_of_ten_million_cells_is_one_sentence_within_a_second(values, seeds, sentence):
     text = GRID.format(values=[i / values for i in range(values)], seeds=seeds)
-    began = time.monotonic()
-    with pytest.raises(UserError, match=sentence):
+    with within(1), pytest.raises(UserError, match=sentence):
         declared(text, "mine", "mine.toml")
-    assert time.monotonic() - began < 1
 
 
 def test_the_largest_study_is_declared_in_seconds():
     text = GRID.format(values=[i / 100 for i in range(100)], seeds=10)
-    began = time.monotonic()
-    assert len(declared(text, "mine", "mine.toml").cells) == 10_000
-    assert time.monotonic() - began < 3
+    with within(3):
+        assert len(declared(text, "mine", "mine.toml").cells) == 10_000
 
 
 def test_a_study_whose_runs_do_not_fit_is_refused_before_it_starts(tmp_path, monkeypatch, capfd):

@@ -25,6 +25,7 @@ def some(monkeypatch):
     for module in (strategies, RESOLVE):
         monkeypatch.setattr(module, "STRATEGIES", members)
         monkeypatch.setattr(module, "ONLY", SOME)
+    monkeypatch.setattr(strategies.registry, "members", members)
 
 
 def listed(monkeypatch, capfd) -> str:

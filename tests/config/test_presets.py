@@ -13,6 +13,7 @@ import pytest
 from discover_rl import config
 from discover_rl.algorithms import ALGORITHMS
 from discover_rl.config import Request, preset, resolve
+from discover_rl.envs.catalogue import _SUITE_NAMES
 from discover_rl.envs.sparse import GOALS
 from discover_rl.envs.tasks import make
 from discover_rl.storage.policies import load_policy
@@ -27,6 +28,7 @@ MUJOCO = (
     *("Reacher", "InvertedPendulum", "InvertedDoublePendulum"),
 )
 SPARSE = ["MountainCarContinuous-v0", *(f"discover_rl:{name}" for name in GOALS)]
+OTHERS = [*SPARSE, "gymnasium_robotics:PointMaze_Large-v3", *_SUITE_NAMES]
 TASKS = [f"{kind}-v5" for kind in MUJOCO] + ["BipedalWalker-v3", "LunarLanderContinuous-v3"]
 CELLS = list(itertools.product(ALGORITHMS, TASKS))
 
@@ -156,6 +158,45 @@ def test_coloured_noise_is_as_its_authors_have_it(algorithm, sigma):
     assert (run.strategy_hyper.beta, run.strategy_hyper.sigma) == (1.0, sigma)
 
 
+def test_repeated_noise_is_as_in_flashsac():
+    stated = preset("sac", "Pendulum-v1", "zeta")
+    assert (stated["strategy.mu"], stated["strategy.limit"]) == (2.0, 16)
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ddpg"])
+def test_noise_on_the_mountain_is_as_wandering_as_the_zoos(algorithm):
+    """Stable-Baselines3's process, which the Zoo uses, has steps of 0.01: it lasts 670 steps."""
+    (run,) = resolve(Request("MountainCarContinuous-v0", algorithm, "ou", 10_000, 1, {}))
+    own = run.strategy_hyper
+    assert (own.sigma, own.theta, own.dt) == (0.5, 0.15, 0.01)
+    stated = {"strategy.sigma", "strategy.theta", "strategy.dt"}
+    assert not stated & preset(algorithm, "Pendulum-v1", "ou").keys()
+
+
+def test_sac_on_dm_controls_suite_starts_as_its_reference_does():
+    for task in ("dm_control/pendulum-swingup-v0", "dm_control/hopper-hop-v0"):
+        start = {"temperature": 0.1, "target_period": 2, "warmup": 5000}
+        assert settings_of(task, "sac") == settings_of("Pendulum-v1", "sac") | start
+
+
+@pytest.mark.parametrize(
+    "task", ["discover_rl:SparseAnt-v0", "gymnasium_robotics:PointMaze_Large-v3"]
+)
+@pytest.mark.parametrize(("algorithm", "rate"), [("td3", 1e-3), ("sac", 3e-4)])
+def test_sparse_locomotion_and_the_large_maze_are_learned_as_by_the_authors_of_see(
+    task, algorithm, rate
+):
+    found = settings_of(task, algorithm)
+    assert found["hidden"] == [400, 300]
+    assert (found["actor_lr"], found["critic_lr"], found["warmup"]) == (rate, rate, 10_000)
+
+
+def test_the_mountains_gsde_starts_as_small_as_in_the_zoo():
+    found = preset("sac", "MountainCarContinuous-v0", "gsde")
+    assert found["strategy.initial_log_std"] == -3.67
+    assert not found.keys() & settings_of("MountainCarContinuous-v0", "sac").keys()
+
+
 # Which goes before which
 
 
@@ -204,7 +245,7 @@ def test_every_entry_says_where_it_is_from_and_whom_it_is_for(algorithm):
             known = own | {f"strategy.{field.name}" for field in dataclasses.fields(theirs)}
             assert entry["set"].keys() <= known
         tasks = entry.get("tasks", [])
-        assert set(tasks) <= {task.rpartition("-v")[0] for task in (*TASKS, *SPARSE)}
+        assert set(tasks) <= {task.rpartition("-v")[0] for task in (*TASKS, *OTHERS)}
         assert len(set(tasks)) == len(tasks)
 
 

@@ -87,14 +87,19 @@ def test_environments_are_evaluated_at_a_step_they_all_reach():
         assert (run.env.count, run.eval.every) == (count, every)
 
 
-@pytest.mark.parametrize("algorithm", ["ddpg", "sac", "td3"])
-def test_several_environments_are_for_on_policy_algorithms(algorithm):
-    said = f"env.count above 1 is for a2c and ppo; {algorithm} learns at every step."
-    assert refusal({"env.count": 2}, algorithm=algorithm) == said
-    assert runs_of({"env.count": 1}, algorithm=algorithm)[0].env.count == 1
+def test_replay_has_room_for_a_transition_of_each_environment():
+    said = "replay_size must be env.count at least, 4, not 3."
+    assert refusal({"env.count": 4, "replay_size": 3}, algorithm="td3") == said
+    assert runs_of({"env.count": 4, "replay_size": 4}, algorithm="td3")[0].env.count == 4
 
 
-@pytest.mark.parametrize("algorithm", ["a2c", "ppo"])
+def test_a_strategy_that_follows_one_episode_after_the_other_has_one_environment():
+    said = "env.count must be 1 with meta, which follows one episode after the other, not 4."
+    assert refusal({"env.count": 4}, algorithm="ddpg", strategy="meta") == said
+    assert runs_of({"env.count": 4}, algorithm="ddpg", strategy="none")[0].env.count == 4
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "sac"])
 @pytest.mark.parametrize(
     ("count", "more", "sentence"),
     [
@@ -113,6 +118,15 @@ def test_environments_that_would_stop_at_different_steps_are_refused(
     algorithm, count, more, sentence
 ):
     assert refusal({"env.count": count, **more}, algorithm=algorithm) == sentence
+
+
+def test_half_precision_is_for_off_policy():
+    said = (
+        "compute.precision=bf16 is off-policy only; ppo must learn from the same densities that it "
+        "acted by."
+    )
+    assert refusal({"compute.precision": "bf16"}, algorithm="ppo") == said
+    assert runs_of({"compute.precision": "bf16"}, algorithm="sac")[0].compute.precision == "bf16"
 
 
 # Runs

@@ -35,25 +35,37 @@ class Parts(gymnasium.Env):
 
 
 class Answers(gymnasium.Env):
-    """Answers as it was told to, from the third step on."""
+    """Answers as it was told to, from the third step on; checks its actions."""
 
     observation_space = Box(-np.inf, np.inf, (3,), np.float64)
     action_space = Box(-1.0, 1.0, (1,), np.float32)
 
-    def __init__(self, obs=(0.0, 0.0, 0.0), reward=0.0):
-        self.obs, self.reward = np.asarray(obs, float), reward
+    def __init__(self, obs=(0.0, 0.0, 0.0), reward=0.0, ends=(False, False), parts=5, begins=2):
+        self.obs, self.reward = np.asarray(obs), reward
+        self.ends = [np.asarray(it) if isinstance(it, list | tuple) else it for it in ends]
+        self.parts, self.begins = parts, begins
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed, options=options)
         self.t = 0
-        return np.zeros(3), {}
+        return (np.zeros(3), {}) if self.begins == 2 else np.zeros(3)
 
     def step(self, action):
+        assert self.action_space.contains(action)
         self.t += 1
         if self.t < 3:
             return np.zeros(3), 0.0, False, False, {}
         reward = np.asarray(self.reward) if isinstance(self.reward, list) else self.reward
-        return self.obs, reward, False, False, {}
+        return (self.obs, reward, *self.ends, {})[: self.parts]
+
+
+class Numbered(Parts):
+    """Observes a Dict whose keys are numbers."""
+
+    observation_space = Dict({10: Box(-9, 9, (1,)), 2: Box(-9, 9, (1,))})
+
+    def _observe(self):
+        return {10: np.ones(1, np.float32), 2: np.zeros(1, np.float32)}
 
 
 class Pictures(Parts):
@@ -65,9 +77,28 @@ class Pictures(Parts):
         return np.full((4, 4, 3), self.t, np.uint8)
 
 
+class ScaledPictures(Pictures):
+    """Observes images whose numbers are between 0 and 1."""
+
+    observation_space = Box(0, 1, (4, 4, 3), np.float32)
+
+
+class Scalar(Parts):
+    """Acts by a single number, which has to be an array."""
+
+    action_space = Box(-1.0, 1.0, (), np.float32)
+
+    def step(self, action):
+        assert isinstance(action, np.ndarray)
+        return super().step(action)
+
+
 gymnasium.register("Parts-v0", entry_point=Parts)
 gymnasium.register("Answers-v0", entry_point=Answers)
+gymnasium.register("Numbered-v0", entry_point=Numbered)
 gymnasium.register("Pictures-v0", entry_point=Pictures)
+gymnasium.register("ScaledPictures-v0", entry_point=ScaledPictures)
+gymnasium.register("Scalar-v0", entry_point=Scalar)
 
 
 def doubled(env):

@@ -6,12 +6,12 @@ import json
 import pytest
 
 from discover_rl.core.types import UserError
-from discover_rl.envs import tasks
+from discover_rl.envs import backends, tasks
 from discover_rl.envs.gymnasium_vector import GymnasiumVector
 from discover_rl.storage.policies import load_policy
 from discover_rl.storage.records import Record
 from discover_rl.system import hardware
-from discover_rl.training import cohort, job
+from discover_rl.training import job
 from discover_rl.training import launch as training
 from discover_rl.training.evaluation import backend_of
 from tests.helpers.trainings import assert_same_files, runs_of, stop_at
@@ -36,7 +36,7 @@ def made(monkeypatch) -> list[type]:
         return lambda *args, **settings: kinds.append(kind) or kind(*args, **settings)
 
     for kind in (GymnasiumVector, EnvPoolVector):
-        monkeypatch.setattr(cohort, kind.__name__, noting(kind))
+        monkeypatch.setattr(backends, kind.__name__, noting(kind))
     return kinds
 
 

@@ -2,14 +2,17 @@
 
 import subprocess
 import sys
+import warnings
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 from discover_rl.envs import sparse
 from discover_rl.envs.gymnasium_vector import GymnasiumVector
 from discover_rl.envs.tasks import make
+from discover_rl.envs.versions import completed
 
 TASKS = [f"discover_rl:{name}" for name in sparse.GOALS]
 POSITIONS = {
@@ -21,7 +24,7 @@ POSITIONS = {
 
 
 def test_the_goal_itself_pays_unless_it_has_to_be_passed():
-    at = {name: goal.reward(np.asarray([goal.position])) for name, goal in sparse.GOALS.items()}
+    at = {name: goal.reached(goal.position) for name, goal in sparse.GOALS.items()}
     assert at == {
         "SparseHalfCheetah-v0": False,
         "SparseHopper-v0": True,
@@ -69,11 +72,56 @@ def test_any_library_can_make_them(order):
     assert done.stdout == "SparseHopper-v0\n", done.stderr
 
 
-def test_an_id_without_its_module_is_answered_with_the_whole():
+@pytest.mark.parametrize("task", TASKS)
+def test_gymnasium_makes_them_again_and_finds_nothing_wrong(task):
+    env = gymnasium.make(task)
+    again = gymnasium.make(env.spec)
+    assert (again.goal.position, again.goal.beyond) == (env.goal.position, env.goal.beyond)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # observations without bounds are MuJoCo's own
+        check_env(env, skip_render_check=True)
+
+
+def test_a_position_that_is_not_observed_is_paid_for_all_the_same():
+    env = gymnasium.make(
+        "discover_rl:SparseHopper-v0", exclude_current_positions_from_observation=True
+    )
+    obs, _ = env.reset(seed=0)
+    assert obs[0] > 1  # the height, which would be past the goal
+    assert env.step(env.action_space.sample())[1] == 0
+
+
+def test_an_id_without_its_module_means_the_whole(capsys):
+    assert completed("SparseAnt-v0") == completed("SparseAnt") == "discover_rl:SparseAnt-v0"
+    assert capsys.readouterr().err == (
+        "Note: SparseAnt-v0 means discover_rl:SparseAnt-v0 here.\n"
+        "Note: SparseAnt means discover_rl:SparseAnt-v0 here, the newest version.\n"
+    )
     make("discover_rl:SparseAnt-v0").close()
     vector = GymnasiumVector("discover_rl:SparseSwimmer-v0", [0])
     assert vector.spec.time_limit == 1000
     assert vector.spec.observation_size == 10
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_envpool_pays_one_past_the_goal_and_nothing_else_ever(task, monkeypatch):
+    """With the goal where bodies start, random actions lead to both sides of it."""
+    pytest.importorskip("envpool")
+    from discover_rl.envs.envpool_vector import EnvPoolVector
+
+    name = task.removeprefix("discover_rl:")
+    monkeypatch.setitem(sparse.GOALS, name, sparse.GOALS[name]._replace(position=0.0))
+    pool, generator = EnvPoolVector(task, list(range(8))), np.random.default_rng(0)
+    for env in range(8):
+        pool.begin(env)
+    paid = []
+    for _ in range(40):
+        actions = generator.uniform(-1, 1, (8, pool.spec.action_size)).astype(np.float32)
+        answer = pool.step(actions, np.ones(8, bool))
+        np.testing.assert_array_equal(answer.reward, answer.next_obs[:, 0] > 0)
+        paid.append(answer.reward.mean())
+    assert 0 < np.mean(paid) < 1
+    pool.close()
 
 
 @pytest.mark.parametrize("task", TASKS)

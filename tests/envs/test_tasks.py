@@ -18,7 +18,9 @@ def refusal(task: str) -> str:
 
 class Odd(gymnasium.Env):
     def __init__(self, action_space, observation_space):
-        self.action_space, self.observation_space = action_space, observation_space
+        if action_space:
+            self.action_space = action_space
+        self.observation_space = observation_space
 
 
 BOX = Box(-1, 1, (2,))
@@ -28,11 +30,16 @@ for name, acted, observed in [
     ("Numberless", BOX, Box(-1, 1, (0,))),
     ("Narrow", Box(1.0, 1.0 + 1e-12, (2,), np.float64), BOX),
     ("Wide", Box(-1e300, 1e300, (2,), np.float64), BOX),
+    ("Span", Box(-3e38, 3e38, (2,), np.float64), BOX),
+    ("Actionless", None, BOX),
+    ("Observationless", BOX, None),
+    ("Disordered", BOX, Dict({"a": BOX, 1: BOX})),
     ("DiscreteObserved", BOX, Discrete(3)),
     ("Unbounded", Box(-np.inf, np.inf, (2,)), BOX),
     ("HalfBounded", Box(np.float32([0, 0]), np.float32([1, np.inf])), BOX),
     ("Pointwise", Box(np.float32([0, 1]), np.float32([1, 1])), BOX),
     ("Whole", Box(0, 5, (2,), np.int32), BOX),
+    ("Half", Box(-1, 1, (2,), np.float16), BOX),
 ]:
     spaces = {"action_space": acted, "observation_space": observed}
     gymnasium.register(f"{name}-v0", entry_point=Odd, kwargs=spaces)
@@ -43,11 +50,16 @@ for name, acted, observed in [
     [
         ("CartPole-v1", ["Discrete actions", "Box"]),
         ("Whole-v0", ["whole-number actions", "continuous"]),
+        ("Half-v0", ["float16 actions", "float32"]),
         ("DictObserved-v0", ["Dict of Discrete observations", "FlattenObservation"]),
-        ("Motionless-v0", ["no dimension"]),
-        ("Numberless-v0", ["observations of no number"]),
-        ("Narrow-v0", ["single precision"]),
-        ("Wide-v0", ["single precision"]),
+        ("Motionless-v0", ["actions without dimensions"]),
+        ("Numberless-v0", ["observations without numbers"]),
+        ("Narrow-v0", ["bounds that single precision cannot tell apart"]),
+        ("Wide-v0", ["bounds that are too large for single precision"]),
+        ("Span-v0", ["bounds that are too large for single precision"]),
+        ("Actionless-v0", ["no action_space"]),
+        ("Observationless-v0", ["no observation_space"]),
+        ("Disordered-v0", ["Dict", "keys have no order"]),
         ("DiscreteObserved-v0", ["Discrete observations", "Box"]),
         ("Unbounded-v0", ["without bounds"]),
         ("HalfBounded-v0", ["without bounds"]),
@@ -81,8 +93,11 @@ def test_an_id_near_nothing_is_refused(task):
 
 def test_an_unknown_id_may_be_of_a_module_of_ones_own():
     task = "Zqxjkzqxjkzqxjk-v0"  # like no other, also of those that tests register
-    said = f"There is no task {task}. If a module of yours registers it, name that too: "
-    assert refusal(task) == f"{said}module:{task}."
+    own = "If a module of yours registers {0}, name that too: module:{0}."
+    assert refusal(task) == f"There is no task {task}. {own.format(task)}"
+    # One that is a little like a known one may be either.
+    said = refusal("Lunar-v3")
+    assert said.endswith(f"Did you mean LunarLander-v3? {own.format('Lunar-v3')}")
 
 
 def test_an_id_without_its_module_is_refused():

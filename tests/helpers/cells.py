@@ -16,6 +16,7 @@ from discover_rl.config import pairs
 from discover_rl.core.finite import QUANTITIES
 from discover_rl.core.pytrees import stack_floats
 from discover_rl.core.types import Batch, Spec, Transition, Update
+from discover_rl.strategies import none
 from discover_rl.strategies.interface import Strategy
 
 SPEC = Spec((3,), (2,), (-1.0, -1.0), (1.0, 1.0))
@@ -46,12 +47,13 @@ def hypers(algorithm: str, strategy: str, **settings: Any):
     return hyper, strategies.load(strategy).Hyper(**{**AWAKE.get(strategy, {}), **theirs})
 
 
-def build(algorithm: str = "td3", strategy: str = "discover", **settings: Any) -> Any:
-    return made(algorithm, strategy, *hypers(algorithm, strategy, **settings))
+def build(algorithm: str = "td3", strategy: str = "discover", count: int = 1, **settings: Any):
+    return made(algorithm, strategy, *hypers(algorithm, strategy, **settings), count)
 
 
-def made(algorithm: str, strategy: str, hyper: Any, strategy_hyper: Any) -> Any:
-    return build_agent(AgentSetup(SPEC, algorithm, hyper, strategy, strategy_hyper, STEPS))
+def made(algorithm: str, strategy: str, hyper: Any, strategy_hyper: Any, count: int = 1) -> Any:
+    setup = AgentSetup(SPEC, algorithm, hyper, strategy, strategy_hyper, STEPS, count)
+    return build_agent(setup)
 
 
 @functools.cache
@@ -81,7 +83,7 @@ def begin(agent: Any, seeds, hyper, strategy_hyper, obs=None):
     listed = [h if isinstance(h, list) else [h] * lanes for h in (hyper, strategy_hyper)]
     state = agent.init(np.asarray(seeds, np.uint32), *(stack_floats(h) for h in listed))
     first = observations(seeds, 0) if obs is None else obs
-    return agent.enter(state, first, np.ones(lanes, bool), np.int32(0))
+    return agent.enter(state, first, np.ones(len(first), bool), np.int32(0))
 
 
 def observations(seeds, step: int) -> np.ndarray:
@@ -192,3 +194,21 @@ def assert_same(a: Any, b: Any) -> None:
 def assert_close(a: Any, b: Any, tolerance: float = 1e-5) -> None:
     for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance)
+
+
+def assert_learns_as_alone(make: Any, hyper: Any, state: Any, learn: Any) -> None:
+    """Check that a strategy leaves the algorithm's own learning as it is without any strategy.
+
+    Args:
+        make: the `make` of an off-policy algorithm.
+        hyper: its hyper-parameters.
+        state: a state of the algorithm with the strategy.
+        learn: its compiled `learn` with the strategy.
+    """
+    alone = make(SPEC, hyper, none.make(SPEC, none.Hyper(), None))
+    plain, learn_plain = state._replace(strategy=none.Hyper()), learner(alone)
+    for i in range(4):
+        sample, key, actor = batch(seed=i), jax.random.key(i), i % 2 == 1
+        state, _ = learn(state, sample, key, Update(actor, actor, True), 0.0)
+        plain, _ = learn_plain(plain, sample, key, actor)
+    assert_close(state._replace(strategy=()), plain._replace(strategy=()), 1e-6)

@@ -1,9 +1,26 @@
-"""What strangers may write: words for a command line, values for files, and damage to files."""
+"""What strangers may write: words for a command line, values for files, and damage to files.
 
+And how all of it is tried: the same cases each time, or other ones by `make fuzz`.
+"""
+
+import contextlib
+import functools
+import io
 import json
 import os
+import shutil
+from pathlib import Path
 
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from discover_rl.core.types import UserError
+from tests.cli.test_cli import discover
+
+MORE = int(os.environ.get("FUZZ", "0"))
+"""How many times as many cases `make fuzz` tries; 0: the tests, whose cases are fixed."""
+SAMPLE = 30
+"""Cases of each kind among the quick tests."""
 
 WORDS = [
     *("", " ", "-", "--", "0", "-1", "1", "2", "1.5", "1e308", "-1e308", "nan", "inf", "1e15"),
@@ -113,3 +130,75 @@ def snapshot(folder) -> dict[str, bytes]:
                 with open(path, "rb") as file:
                     found[os.path.relpath(path, folder)] = file.read()
     return found
+
+
+def ends_well(*words: str) -> int:
+    """Run a command; its exit code, which must be one of those that are documented."""
+    err = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
+        code = discover(*words)
+    assert code in (0, 1, 2, 3), words
+    assert "Traceback" not in err.getvalue()
+    assert bool(err.getvalue()) or code != 2, words
+    return code
+
+
+def here_it_ends(*_, **__):
+    """Stands for what would take long: all that comes before it has been done."""
+    raise UserError("It would begin now.")
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    """What the files of a folder had in them when they were first asked for."""
+    return _contents(os.path.abspath(folder))
+
+
+@functools.cache
+def _contents(folder: str) -> dict[str, bytes]:
+    return snapshot(folder)
+
+
+def copied(folder: str, case: tuple[str, bytes]) -> Path:
+    """A copy of a folder in which one file has another content."""
+    copy = Path("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    for name, content in (contents(folder) | dict([case])).items():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes(content)
+    return copy
+
+
+@st.composite
+def one_file_of(draw, folder: str, among: tuple[str, ...] = ("",)) -> tuple[str, bytes]:
+    """The name and the new content of one file of a folder; `among`: parts of possible names."""
+    names = [name for name in sorted(contents(folder)) if any(part in name for part in among)]
+    name = draw(st.sampled_from(names))
+    content = contents(folder)[name]
+    text = name.endswith((".json", ".jsonl", ".log"))
+    change = rewritten if text and draw(st.booleans()) else damaged
+    return name, draw(change(content))
+
+
+def attack(place: Path, kind, count: int) -> None:
+    """Check that many cases of a kind.
+
+    Args:
+        place: the working directory.
+        kind: a function that returns its cases, and one that checks a case.
+        count: how many.
+    """
+    cases, check, *_ = kind
+
+    @settings(
+        max_examples=count,
+        derandomize=not MORE,
+        deadline=None,
+        report_multiple_bugs=False,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases())
+    def each(case) -> None:
+        check(place, case)
+
+    each()

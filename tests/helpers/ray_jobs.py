@@ -1,4 +1,4 @@
-"""Small jobs for Ray, what is heard of them, and which process works on one."""
+"""Small jobs for Ray, what observers receive of them, and which process works on one."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ LONG = {"steps": 4000, "eval.every": 500, "eval.episodes": 1}
 def jobs_of(out: Path, *requests: dict) -> list[Job]:
     """A cohort of two runs for each request."""
     cohorts = [runs_of(**request) for request in requests]
-    return [Job(runs, out / str(i), out / f"work-{i}") for i, runs in enumerate(cohorts)]
+    return [Job(runs, out / str(i), out / str(i) / "work") for i, runs in enumerate(cohorts)]
 
 
 class Recorder:

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 
 def slopes_agree(loss, at, gradient):
@@ -21,3 +22,21 @@ def slopes_agree(loss, at, gradient):
 def first_gradient(optimiser):
     """Adam's first moment after one step is a tenth of the gradient."""
     return jax.tree.map(lambda leaf: leaf / 0.1, optimiser[0].mu)
+
+
+def actor_gradient(before, after, adam: bool):
+    """The gradient that an on-policy optimiser was given for the actor in its first update.
+
+    It follows from the optimiser's moments, which start at 0.
+
+    Args:
+        before: the algorithm's state before the update.
+        after: the state after it.
+        adam: whether the optimiser is PPO's Adam; else it is A2C's RMSProp.
+    """
+    params, unravel = ravel_pytree({"actor": before.actor, "critic": before.critic})
+    moments = after.optimiser[1][0]
+    if adam:
+        return unravel(moments.mu / 0.1)["actor"]
+    moved = ravel_pytree({"actor": after.actor, "critic": after.critic})[0] - params
+    return unravel(-np.sign(moved) * np.sqrt(moments.nu / 0.01))["actor"]

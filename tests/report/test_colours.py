@@ -40,6 +40,13 @@ def test_arms_of_one_strategy_are_shades_of_its_colour_beside_others(tmp_path):
     assert len({(it.colour, it.dashes, it.marker) for it in found.values()}) == 4
 
 
+def test_the_arm_with_its_strategys_name_has_the_plain_colour():
+    arms = {"greedy": "gaussian", "gaussian": "gaussian", "discover": "discover"}
+    found = colours.line_styles(arms)
+    assert list(found) == list(arms)
+    assert found["gaussian"] == colours.STRATEGIES["gaussian"] != found["greedy"]
+
+
 def test_alone_they_are_told_apart_by_colours(tmp_path):
     _, found = styles(tmp_path, {"algorithm": "td3"}, ARMS)
     assert [it.colour for it in found.values()] == list(colours.COLOURS[:3])

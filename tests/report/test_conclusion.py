@@ -49,3 +49,8 @@ def test_one_line_alone_has_none(tmp_path):
     study = declare(GRID | {"strategy": "none"})
     write_records(tmp_path, study)
     assert found(study, tmp_path) == []
+
+
+def test_up_to_four_lines_are_named_and_of_more_the_first_three():
+    assert conclusion._named("abcd") == "“a”, “b”, “c” and “d” are"
+    assert conclusion._named("abcde") == "“a”, “b”, “c” and 2 more are"

@@ -2,6 +2,7 @@
 
 import csv
 
+import numpy as np
 import pytest
 
 from discover_rl import report
@@ -46,6 +47,55 @@ def test_the_suites_score_is_the_return_divided_by_what_solves_the_task(made):
     assert rows["none"][3] == "0 of 6"
 
 
+def test_the_suites_score_is_what_one_works_out_by_hand(tmp_path):
+    """Of eight runs the two best and the two worst are left out, whichever task they are of."""
+    study = declare(GRID | {"task": TASKS[:2]}, steps=1000, seeds=4)
+    returns = {TASKS[0]: [0.0, 19.0, 38.0, 95.0], TASKS[1]: [100.0, 300.0, 500.0, 700.0]}
+    for cell in study.cells:
+        for seed in cell.seeds:
+            write_record(tmp_path, cell, seed, [0.0] + [returns[cell.task][seed]] * 10)
+    _, (analysis,) = analysed(study, tmp_path)
+    # 0, .2, .4 and 1 of what solves the car; .1, .3, .5 and .7 of what solves the hopper.
+    rows = {row[0].text: [entry.text for entry in row] for row in discovery.suite(analysis).rows}
+    assert rows["none"][1] == "0.350"  # (.2 + .3 + .4 + .5) / 4
+    assert rows["none"][3] == "7 of 8"
+    low, high = (float(it) for it in rows["none"][2].strip("[]").split(","))
+    # Resampled within tasks: no draw is worse than eight of the worst, or better than the best.
+    assert 0.05 <= low < 0.35 < high <= 0.85
+
+
+def test_what_luck_pays_is_not_found(tmp_path):
+    """In finger's turn_hard, some episodes start with the tip at the target."""
+    task = "dm_control/finger-turn_hard-v0"
+    luck = across.references()[task].luck
+    assert luck > 0.05 * across.references()[task].high
+    study = declare(GRID | {"task": [TASKS[0], task]}, steps=1000, seeds=1)
+    for cell in study.cells:
+        lucky = luck if cell.task == task else 0.0
+        score = lucky + 50 * (cell.strategy == "corner")
+        write_record(tmp_path, cell, 0, [lucky] * 6 + [score] * 5)
+    _, (analysis,) = analysed(study, tmp_path)
+    found = {(it.panel, it.label): it for it in discovery.discoveries(analysis)}
+    assert found[task, "none"][2:4] == (1, 0)
+    assert found[task, "corner"][2:] == (1, 1, 600.0)
+
+
+def test_where_untrained_networks_are_paid_nothing_is_said_to_be_found():
+    assert "discover_rl:SparseSwimmer-v0" not in discovery.sparse_tasks()
+    assert {"discover_rl:SparseHopper-v0", "dm_control/finger-turn_hard-v0"} < set(
+        discovery.sparse_tasks()
+    )
+
+
+def test_a_figure_has_the_share_of_runs_by_step(made):
+    _, (analysis,) = analysed(*made)
+    first = discovery.first_found_anywhere(analysis, "corner")
+    assert sorted(first) == [600.0] * 5 + [np.inf]
+    svg = comparison_figures.found(analysis)["svg"]
+    assert b"share of runs that found the reward" in svg
+    assert b"2 sparse tasks" in svg
+
+
 def test_the_report_has_both(made, monkeypatch):
     monkeypatch.setattr(comparison_figures, "figures", lambda analysis: {})  # they take long
     for kind in ("single", "grid"):
@@ -67,3 +117,4 @@ def test_a_study_of_dense_tasks_has_neither(tmp_path):
     write_records(tmp_path, study)
     _, (analysis,) = analysed(study, tmp_path)
     assert discovery.suite(analysis) is discovery.table(analysis) is None
+    assert comparison_figures.found(analysis) is None

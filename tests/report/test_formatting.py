@@ -196,6 +196,7 @@ def test_a_report_removes_an_earlier_reports_files_and_no_others(tmp_path, monke
     for name in own:
         files.write(folder / name, b"mine")
     smaller = declare(TWO | {"strategy": "discover"}, seeds=5)
+    write_records(tmp_path, smaller)
     after = report.write(smaller, tmp_path).files
     assert set(before) - set(after)
     left = {path for path in folder.rglob("*") if path.is_file()}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from discover_rl import studies
 from discover_rl.core.types import PolicyHead, Spec
@@ -41,6 +42,16 @@ def test_made_up_curves_are_understood_and_laid_over_every_line(tmp_path, monkey
     assert found.notes == ["20 published runs of 4 cells in made-up"]
     study = studies.load(str(GALLERY / "published.toml"))
     assert {published.key(cell) for cell in study.cells} == found.curves.keys()
+
+
+def test_copies_of_figures_are_small(tmp_path, monkeypatch):
+    Image.new("RGB", (1000, 500)).save(tmp_path / "figure.png")
+    (tmp_path / "copies").mkdir()
+    words = ["small.py", str(tmp_path / "figure.png"), str(tmp_path / "copies")]
+    monkeypatch.setattr("sys.argv", words)
+    runpy.run_path(str(GALLERY / "small.py"), run_name="__main__")
+    with Image.open(tmp_path / "copies" / "figure.png") as copy:
+        assert copy.size == (400, 200)
 
 
 def test_a_film_strip_is_drawn_of_any_policy(tmp_path, monkeypatch, capsys):

@@ -9,7 +9,7 @@ from discover_rl import report
 from discover_rl.cli.main import app
 from discover_rl.core.types import UserError
 from discover_rl.report import across, leaderboard
-from discover_rl.studies import estimate, plan
+from discover_rl.studies import estimate, plan, speed
 from discover_rl.system import hardware
 from tests.helpers.records import analysed, declare, write_record, write_records
 
@@ -101,7 +101,7 @@ def test_costs_are_those_that_were_measured_for_the_cohorts(made, monkeypatch, t
     seconds = {"none": 1.0, "gaussian": 1.0, "corner": 2.0}
     timings = estimate.Timings()
     for job in plan.kept(study, out):
-        name = estimate.kind(job)
+        name = speed.kind(job)
         timings.get(name, lambda name=name, job=job: {name: seconds[job.runs[0].strategy]})
     report.write_leaderboard(study, out, tmp_path / "board.md")
     text = (tmp_path / "board.md").read_text()

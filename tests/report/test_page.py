@@ -29,7 +29,8 @@ def test_the_data_are_what_the_report_says(tmp_path):
     for (_, where), cell in zip(group["panels"][0]["lines"], everything.cells[:3], strict=True):
         own = found["cells"][where]
         assert found["grids"][own["grid"]] == cell.steps.tolist()
-        for window in (1, 5, 10):
+        assert found["windows"][0] == 1
+        for window in found["windows"]:
             for kind, curve in cell.smoothed(window).items():
                 drawn = own["curves"][str(window)][kind]
                 for row, right in zip(drawn, curve[1:4], strict=True):
@@ -39,6 +40,16 @@ def test_the_data_are_what_the_report_says(tmp_path):
     assert len(found["runs"]) == 18
     assert found["runs"][0]["commit"] == "abc123"
     assert found["codes"][found["runs"][0]["code"]]["numpy"] == "2.4"
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "windows", "usual"), [(10, [1], 1), (30, [1, 3], 3), (200, [1, 5, 10], 5)]
+)
+def test_windows_are_offered_that_runs_have_evaluations_for(tmp_path, evaluations, windows, usual):
+    study = declare(GRID | {"task": ["My-v0"], "strategy": ["none"]}, steps=10_000, seeds=2)
+    write_records(tmp_path, study, points=evaluations)
+    found = data_in(built(study, tmp_path))
+    assert (found["windows"], found["window"]) == (windows, usual)
 
 
 def test_curves_say_how_many_runs_go_on(tmp_path):
@@ -72,6 +83,7 @@ def test_the_same_records_give_the_same_page(tmp_path):
 
 def test_a_report_has_the_page(tmp_path):
     study = declare(GRID | {"task": "My-v0", "strategy": "none"})
+    write_records(tmp_path, study)
     written = report.write(study, tmp_path)
     assert tmp_path / "report/index.html" in written.files
     assert (tmp_path / "report/index.html").read_text() == built(study, tmp_path)
@@ -179,5 +191,5 @@ def test_trouble_with_records_is_shown_and_passes(tmp_path):
 def test_a_port_that_is_taken_is_one_sentence(tmp_path):
     with socket.create_server((live.HOST, 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(UserError, match=f"Port {port} cannot be had"):
+        with pytest.raises(UserError, match=f"Port {port} cannot be used"):
             live.serve(declare(GRID), tmp_path, port, pytest.fail)

@@ -1,7 +1,6 @@
 """The page of a report in a browser, as a file and while it is served."""
 
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -17,19 +16,6 @@ from tests.report.pages import (
     malicious,
     rising,
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.skip("there is no Chromium here (apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -291,5 +277,6 @@ def test_a_phone_shows_that_a_table_goes_on(browser, study_file):
     sheet.locator("#scores .frame.more-left").first.wait_for()
     first = sheet.locator("#scores .frame.more-left tbody th").first
     assert first.bounding_box()["x"] >= 0  # the first column stays in sight
+    assert first.locator(".row-name").bounding_box()["height"] < 30  # one line
     assert sheet.locator("#scores .frame.more-left .hint").first.is_hidden()
     sheet.context.close()

@@ -1,5 +1,7 @@
 """Published results: which cells they belong to, and reading the authors' curves."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,33 @@ def test_a_table_of_curves_is_read_and_nothing_is_unpickled(tmp_path):
         with pytest.raises(UserError, match=r"no table of curves .* plain arrays"):
             published.curves(tmp_path / "curves.npz")
     assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04garbage", b"", b"\x93NUMPY", "array", None])
+def test_a_table_that_is_no_archive_is_said(tmp_path, content):
+    """A pipe, whose reading would wait, is none either."""
+    if content is None:
+        os.mkfifo(tmp_path / "x.npz")
+        os.mkfifo(tmp_path / "TD3_Hopper-v2_3.npy")
+    elif content == "array":
+        with (tmp_path / "x.npz").open("wb") as file:
+            np.save(file, np.zeros(3))
+    else:
+        (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(UserError, match=r"no table of curves|holds no curves"):
+        published.curves(tmp_path)
+
+
+def test_what_is_too_long_for_a_curve_is_not_unpacked(tmp_path, monkeypatch):
+    name = tmp_path / "TD3_Hopper-v2_3.npy"
+    for array in (np.zeros(published.MOST_POINTS + 1), np.zeros(2000)):
+        np.save(name, array)
+        monkeypatch.setattr(published, "MOST_BYTES", 10_000)
+        assert published.curves(tmp_path).curves == {}
+    with name.open("wb") as file:  # an archive by another name
+        np.savez(file, returns=np.zeros(3))
+    assert published.curves(tmp_path).curves == {}
+    np.savez_compressed(tmp_path / "x.npz", returns=np.zeros((1000, 1000)))
+    assert (tmp_path / "x.npz").stat().st_size < 10_000
+    with pytest.raises(UserError, match=r"its 8,000,\d+ bytes are more than 10,000"):
+        published.curves(tmp_path)

@@ -333,7 +333,7 @@ def test_what_is_not_finite_is_refused(bad):
         (lambda: statistics.bootstrap({}), "Give scores of one task at least."),
         (
             lambda: statistics.difference({"a": [1], "b": [1]}, {"a": [1], "c": [1]}),
-            "Only scores of the same tasks compare; one side alone has b, c.",
+            "Only scores of the same tasks can be compared; only one side has b, c.",
         ),
         (lambda: statistics.normalise([1], 2, 2), "must be below the higher one, not 2 and 2."),
         (lambda: statistics.smooth([1], 0), "window must be at least 1, not 0."),

@@ -68,3 +68,18 @@ def test_the_command(study, tmp_path):
     done = CliRunner().invoke(app, [*words, "500"])
     assert done.exit_code == 0, done.output
     assert "up to step 500 of 1,100: 6 done" in done.output.replace("\n", " ")
+
+
+def test_a_step_before_any_evaluation_of_what_was_learned_is_said(study, tmp_path):
+    with pytest.raises(UserError, match="has no evaluation but that at step 0"):
+        data.load(study, tmp_path, 50)
+
+
+def test_a_run_that_ended_at_step_0_has_no_score_and_spoils_no_report(tmp_path):
+    declared = declare(TWO, seeds=1)
+    write_records(tmp_path, declared)
+    stopped = {"step": 0, "event": "stopped", "reason": "enough"}
+    write_record(tmp_path, declared.cells[0], 0, [1], event=stopped, end=False)
+    found = data.load(declared, tmp_path)
+    assert [run.state for run in found.runs] == ["failed", "done"]
+    comparisons.analyse(found)

@@ -1,7 +1,8 @@
 """Proof that a change moves no number: train a fixed set of short runs, before it and after it.
 
     python -m tests.snapshots make FOLDER            train them all, about five minutes
-    python -m tests.snapshots compare FOLDER OTHER   records and policies, bit for bit
+    python -m tests.snapshots make FOLDER NAME …     only some of them: td3-discover, ppo-none, …
+    python -m tests.snapshots compare FOLDER OTHER   compare records and policies, bit for bit
 
 Every algorithm is trained with `none`, `gaussian`, `discover` and a strategy that perturbs
 parameters; others cover sweeps, delayed rewards, EnvPool, `meta` and a kept replay. Each set of
@@ -59,8 +60,11 @@ class StopOnce(discover_rl.Observer):
             signal.raise_signal(signal.SIGINT)
 
 
-def make(folder: Path) -> None:
-    for name, (task, algorithm, strategy, steps, settings) in (MATRIX | MORE).items():
+def make(folder: Path, names: list[str]) -> None:
+    """Train the sets of runs of these names, or all of them if none is given, in `folder`."""
+    everything = MATRIX | MORE
+    for name in names or everything:
+        task, algorithm, strategy, steps, settings = everything[name]
         request = {
             "algorithm": algorithm,
             "strategy": strategy,
@@ -111,8 +115,15 @@ def compare(one: Path, other: Path) -> int:
     return len(unlike)
 
 
+def main(verb: str = "", *given: str) -> int | str:
+    """Do what the command line asks; return an exit status, or what to say about a wrong one."""
+    if verb == "make" and given and set(given[1:]) <= (MATRIX | MORE).keys():
+        make(Path(given[0]), list(given[1:]))
+        return 0
+    if verb == "compare" and len(given) == 2:
+        return min(1, compare(Path(given[0]), Path(given[1])))
+    return f"{__doc__}\nNames: {', '.join(MATRIX | MORE)}"
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "make":
-        make(Path(sys.argv[2]))
-    else:
-        sys.exit(min(1, compare(Path(sys.argv[2]), Path(sys.argv[3]))))
+    sys.exit(main(*sys.argv[1:]))

@@ -1,7 +1,6 @@
 """Checkpoints: exact, incremental, whole or not there."""
 
 import functools
-import json
 from pathlib import Path
 
 import jax
@@ -232,7 +231,7 @@ def test_a_damaged_manifest_or_another_format_is_refused(tmp_path, at, load):
     manifest = tmp_path / "checkpoint-20" / "cohort.json"
     whole = manifest.read_bytes()
     manifest.write_bytes(whole.replace(b'"format": 3', b'"format": 99', 1))
-    assert "has format 99, and this version goes on from 3" in refusal(load, tmp_path)
+    assert "has format 99, and this version reads format 3" in refusal(load, tmp_path)
     manifest.write_bytes(whole)
     truncate(manifest)
     assert f"{manifest.parent} is damaged" in refusal(load, tmp_path)
@@ -305,6 +304,6 @@ def test_what_a_dead_run_had_last_is_kept_in_the_end(tmp_path, at):
     kept = tmp_path / RUNS[1].name / "last-good"
     assert (kept / "lane.safetensors").read_bytes() == good
     assert (kept / "replay" / segment.name).read_bytes() == rows
-    assert json.loads((kept / "cohort.json").read_text())["step"] == 20
+    assert checkpoints.read_manifest(kept, checkpoints.LaneShape).get("step") == 20
     assert checkpoints.find(tmp_path) is None
     assert not (tmp_path / "replay").exists()

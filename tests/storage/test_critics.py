@@ -105,7 +105,10 @@ def damage(folder, change) -> None:
         (lambda arrays, meaning: arrays["head.bias"].fill(np.nan), "bias has numbers that are not"),
         (lambda arrays, meaning: meaning.pop("low"), "low"),
         (lambda arrays, meaning: meaning.update(observation_shape=[4]), "layer0.weight does not"),
-        (lambda arrays, meaning: meaning.update(format=9), "of format 9, and this is 1"),
+        (
+            lambda arrays, meaning: meaning.update(format=9),
+            "of format 9; this version reads format 1",
+        ),
     ],
 )
 def test_a_damaged_critic_is_one_sentence(tmp_path, change, message):

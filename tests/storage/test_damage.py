@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from discover_rl.core import replay_buffer
 from discover_rl.core.pytrees import stack
 from discover_rl.core.types import Action, Transition, UserError
 from discover_rl.envs.vector import Episode
-from discover_rl.storage import checkpoints
+from discover_rl.storage import checkpoints, files, replay_segments
 from discover_rl.training import job
 from tests.helpers.lanes import RUNS, assert_same, listing
 
@@ -161,6 +162,27 @@ def test_one_file_in_place_of_another_is_refused(copy, contents):
         one.write_bytes(content)
 
 
+@pytest.mark.parametrize("most", [1, 90, 200])
+@pytest.mark.parametrize("steps", [(5,), (0, 5), (1, 3, 4), (2, 9)])
+def test_a_large_buffer_is_written_in_parts_and_read_as_one(tmp_path, monkeypatch, most, steps):
+    """The buffer holds four transitions: of nine steps, the first five are gone."""
+    for step in steps:
+        save(tmp_path / "one", step)
+    monkeypatch.setattr(replay_segments, "PART_BYTES", most)
+    for step in steps:
+        save(tmp_path / "parts", step)
+    like, last = state_at(0), f"checkpoint-{steps[-1]}"
+    whole, parts = (checkpoints.load(tmp_path / it / last, like)[0] for it in ("one", "parts"))
+    kept = np.arange(max(0, steps[-1] - CAPACITY), steps[-1]) % CAPACITY
+    for name in replay_segments.TRANSITION_FIELDS:
+        assert_same(getattr(parts.replay, name)[:, kept], getattr(whole.replay, name)[:, kept])
+    assert_same(parts.replay.rows, whole.replay.rows)
+    count = {
+        it: len(list((tmp_path / it / "replay").rglob("*.safetensors"))) for it in ("one", "parts")
+    }
+    assert count["parts"] > count["one"] or most == 200
+
+
 # Manifests that are whole, and say what cannot be
 
 
@@ -193,6 +215,62 @@ def test_segments_that_do_not_follow_one_another_are_refused(copy, which, end, b
 
     rewritten(copy, change)
     assert f"a part of the replay of {RUNS[0].name} is missing" in refusal(copy)
+
+
+FORGED = {
+    "another step everywhere but in its lanes": lambda it: it.update(step=7),
+    "no lanes": lambda it: it["lanes"].clear(),
+    "a lane twice": lambda it: it["lanes"].append(it["lanes"][0]),
+    "no episodes": lambda it: it["lanes"][0].update(episodes=[]),
+    "no checksum": lambda it: it["lanes"][0].pop("checksum"),
+    "no file": lambda it: it["lanes"][0].update(file=None),
+    "networks of another run": lambda it: it["lanes"][0].update(
+        {name: it["lanes"][1][name] for name in ("file", "checksum")}
+    ),
+    "a replay of another run": lambda it: it["lanes"][0].update(replay=it["lanes"][1]["replay"]),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_manifest_that_was_never_written_is_refused_though_its_checksum_fits(copy, change):
+    rewritten(copy, change)
+    step = json.loads(manifest_of(copy).read_bytes().split(b"\n", 1)[1])["step"]
+    (copy / "checkpoint-5").rename(copy / f"checkpoint-{step}")
+    assert "is damaged" in refusal(copy)
+
+
+@pytest.mark.parametrize("kind", ["lane", "segment"])
+@pytest.mark.parametrize("content", [b"", b"x", b"\xff" * 9, 0, np.nan], ids=str)
+def test_a_file_that_was_never_written_is_refused_though_its_checksum_fits(copy, kind, content):
+    """Not safetensors; none of the arrays; numbers that are not finite."""
+    if kind == "segment" and content is np.nan:
+        return  # which training notices
+
+    def change(manifest):
+        lane = manifest["lanes"][0]
+        segment = lane["replay"][0]
+        path = copy / ("checkpoint-5/" + lane["file"] if kind == "lane" else segment["file"])
+        new = content
+        if not isinstance(new, bytes):
+            arrays = safetensors.numpy.load(path.read_bytes())
+            kept = {name: it for name, it in arrays.items() if content}
+            for name, it in kept.items():
+                kept[name] = np.full_like(it, content) if it.dtype == np.float32 else it
+            new = safetensors.numpy.save(kept)
+        (lane if kind == "lane" else segment)["checksum"] = files.write(path, new)
+
+    rewritten(copy, change)
+    assert "is damaged" in refusal(copy) or "does not fit" in refusal(copy)
+
+
+def test_the_rows_that_a_replays_first_transitions_start_from_are_needed(tmp_path):
+    """The first segment of a run has an observation and no transition."""
+    for step in (0, 5):
+        save(tmp_path, step)
+    rewritten(tmp_path, lambda content: None)
+    load(tmp_path)
+    rewritten(tmp_path, lambda content: content["lanes"][0]["replay"].pop(0))
+    assert "a part of the replay" in refusal(tmp_path)
 
 
 def test_a_damaged_manifest_is_refused_before_anything_is_trained(copy):

@@ -223,7 +223,7 @@ def test_an_unfinished_run_is_refused_in_one_sentence(old):
     runs = resolve(Request("Pendulum-v1", "td3", "none", 80, 1, UNFINISHED))
     (path,) = out.glob("checkpoint-*")
     said = (
-        f"{path} has format 2, and this version goes on from 3; finish these runs with the version "
+        f"{path} has format 2, and this version reads format 3; finish these runs with the version "
         f"that began them, or remove {path} to start them over."
     )
     for ask in (

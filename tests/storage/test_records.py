@@ -125,6 +125,24 @@ def test_a_torn_last_line_is_dropped_and_a_cut_heals_the_file(record, torn):
     assert on_disk(again) == [HEADER, evaluation(0), evaluation(10), evaluation(20)]
 
 
+@pytest.mark.parametrize("torn", ['{"step": 20, "ret', '{"step": 20, "returns": [1.0]}', "\xff"])
+def test_what_is_appended_to_a_torn_last_line_takes_its_place(record, torn):
+    """As where a tuning is killed while it writes that a run was pruned."""
+    with record.path.open("ab") as file:
+        file.write(torn.encode("latin-1"))
+    Record(record.path).append(evaluation(20))
+    assert on_disk(record) == [HEADER, evaluation(0), evaluation(10), evaluation(20)]
+
+
+def test_what_did_not_fit_on_the_disk_is_no_part_of_the_next_line(record):
+    size = record.path.stat().st_size
+    with disk_of(size + 10), pytest.raises(OSError, match="too large"):
+        record.append(evaluation(20))
+    assert record.path.stat().st_size == size + 10
+    record.append(evaluation(20))
+    assert on_disk(record) == [HEADER, evaluation(0), evaluation(10), evaluation(20)]
+
+
 def test_a_torn_header_counts_as_no_record(tmp_path):
     path = tmp_path / "record.jsonl"
     path.write_text(json.dumps(HEADER)[:-3])

@@ -8,6 +8,7 @@ import pytest
 from jax import random
 from scipy import stats
 
+from discover_rl.algorithms import ddpg, sac
 from discover_rl.core.schedules import Amplitude
 from discover_rl.core.types import Spec
 from discover_rl.strategies import corner
@@ -23,7 +24,7 @@ SPEC = Spec((3,), (3,), (-1.0,) * 3, (1.0,) * 3)
 def made(seed: int = 0, **settings):
     """The strategy for three action dimensions, and the state of a run with this seed."""
     hyper = corner.Hyper(**settings)
-    strategy = corner.make(SPEC, hyper, None)
+    strategy = corner.make(SPEC, hyper, ddpg.blueprint(SPEC, ddpg.Hyper()))
     return strategy, strategy.init(random.key(seed), hyper, VIEW)
 
 
@@ -115,6 +116,28 @@ def test_white_noise_comes_on_top_and_both_stay_away_from_warm_up():
     assert np.abs(both[:, 10:]).std() == pytest.approx(0.3, rel=0.05)
 
 
+@pytest.mark.parametrize("algorithm", [ddpg, sac])
+def test_the_noise_on_top_may_be_pink(algorithm):
+    """Then it is one sequence an episode, which has its size and knows nothing of the corners."""
+    hyper = corner.Hyper(noise="pink", sigma=0.2, length=3.0, share=1.0)
+    spec = Spec((3,), (3,), (-1.0,) * 3, (1.0,) * 3, time_limit=40)
+    strategy = corner.make(spec, hyper, algorithm.blueprint(spec, algorithm.Hyper()))
+    state = strategy.init(random.key(0), hyper, VIEW)
+    memory = strategy.acting.begin(state, VIEW, random.key(1))
+    sequence = np.asarray(memory.noise.sequence)
+    assert sequence.shape == (40, 3)
+    assert (np.diff(sequence, axis=0) ** 2).mean() < 1.0  # of white noise it would be 2
+    changed = 0
+    for step in range(8):
+        noise, before = strategy.acting.draw(random.key(step)), memory
+        memory, nudge = strategy.acting.behave(state, memory, VIEW, None, noise, step < 2)
+        expected = (np.asarray(before.corner) + 0.2 * sequence[step]) * (step >= 2)
+        np.testing.assert_allclose(nudge.shift, expected, rtol=1e-5, atol=1e-6)
+        assert nudge.noise is None
+        changed += not np.array_equal(memory.corner, before.corner)
+    assert changed
+
+
 # Controls.
 
 
@@ -152,9 +175,9 @@ def test_it_is_added_to_the_action_of_its_own_lane():
     state, changed = cells.begin(agent, seeds, *cells.hypers("td3", "corner", **settings)), 0
     for step in range(1, 15):
         transition = cells.transition_at(seeds, step)
-        before = np.asarray(state.memory)
+        before = np.asarray(state.memory.corner)
         state, reply = cells.tick(agent, state, transition, step)
-        bare, after = np.asarray(state.action.bare), np.asarray(state.memory)
+        bare, after = np.asarray(state.action.bare), np.asarray(state.memory.corner)
         added = reply.executed - bare
         for lane, ended in enumerate(transition.ended):
             # A corner that acts moves every action to its side, or leaves it at the bound.
@@ -171,7 +194,7 @@ def test_it_is_added_to_the_action_of_its_own_lane():
 def test_on_policy_each_environment_holds_its_own_and_the_probability_is_the_policys(monkeypatch):
     agent, hypers = rollouts.agent_of("ppo", "corner", 2, horizon=9, strategy_share=1.0)
     state, vector = rollouts.begin(agent, hypers, [5, 1])
-    corners = state.memory.reshape(4, 2).copy()  # it is written into
+    corners = state.memory.corner.reshape(4, 2).copy()  # it is written into
     assert len(np.unique(corners, axis=0)) > 1
     monkeypatch.setattr(agent, "_learn_lanes", lambda state, living, step: [])
     state, _ = rollouts.advance(agent, state, vector, 18)
@@ -181,14 +204,14 @@ def test_on_policy_each_environment_holds_its_own_and_the_probability_is_the_pol
         block = agent._noise.of(state.seed, 0)
         own = np.asarray([step[0][2 * lane : 2 * lane + 2, 0] for step in block])
         np.testing.assert_allclose(noise, own, rtol=1e-3, atol=1e-4)  # the shift is not in it
-    white, own = block[0][1].white[:, 0], state.rollout.action[:, 0].reshape(4, 2)
+    white, own = block[0][1].top[:, 0], state.rollout.action[:, 0].reshape(4, 2)
     sent = np.asarray([actions[0] for actions in vector.actions])
     np.testing.assert_allclose(sent, np.clip(own + corners + 0.3 * white, -1, 1), atol=1e-6)
 
 
 def test_amplitudes_follow_their_schedules():
     strategy, state = made(sigma=0.0, lam=Amplitude(1.0, 0.0, 0.5))
-    memory, white = np.ones((1, 3), np.float32), np.zeros((1, 3), np.float32)
+    memory, white = corner.Memory(np.ones((1, 3), np.float32), ()), np.zeros((1, 3), np.float32)
     noise = corner.Noise(white, white, np.ones((1, 1)), np.ones((1, 1)))
     for progress, lam in ((0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (0.9, 0.0)):
         view = VIEW._replace(progress=progress)

@@ -69,7 +69,7 @@ def test_values_are_asked_at_the_right_direction(module):
 def test_switches_of_the_other_family_are_refused():
     blueprint = ppo.blueprint(cells.SPEC, ppo.Hyper())
     for switches in ({"subtracts": True}, {"delayed": False}, {"target_network": False}):
-        with pytest.raises(UserError, match="directions of actions"):
+        with pytest.raises(UserError, match="are for off-policy algorithms"):
             discover.make(cells.SPEC, discover.Hyper(**switches), blueprint)
 
 
@@ -96,7 +96,8 @@ def test_every_rollout_has_noise_of_its_own():
     state, _ = rollouts.advance(agent, state, vector, HORIZON)
     mean = networks.apply(start, state.rollout.obs[0, :, 0], "tanh")
     noise = state.rollout.action[0, :, 0] - mean
-    np.testing.assert_allclose(noise, drawn[0][:, 0, 0], rtol=1e-4, atol=1e-5)
+    # A block of numbers has those of many rollouts, one after the other.
+    np.testing.assert_allclose(noise, drawn[0][:HORIZON, 0, 0], rtol=1e-4, atol=1e-5)
 
 
 def test_the_first_rollout_learns_at_full_rates_and_the_last_at_nearly_none(monkeypatch):

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random
-from jax.flatten_util import ravel_pytree
 from scipy.stats import norm
 
 from discover_rl.agents.interface import AgentSetup
@@ -29,6 +28,7 @@ from tests.algorithms.test_on_policy import rollout
 from tests.helpers import cells, rollouts
 from tests.helpers.probes import agent_with
 from tests.helpers.reference import forward, layers, q, squashed
+from tests.helpers.slopes import actor_gradient
 
 SIZES = cells.SPEC.observation_size, cells.SPEC.action_size
 RHO = 0.8
@@ -202,15 +202,7 @@ def test_the_gradient_of_a_state_dependent_std(module):
         return weight * norm(mean, std_of({"W": w}, obs)).entropy().sum(1).mean()
 
     assert np.abs(slopes(entropy_term, start)).max() > 0.01  # it counts
-    # What the optimiser was given, from its first moments, which start at 0.
-    params, unravel = ravel_pytree({"actor": state.actor, "critic": state.critic})
-    moments = after.optimiser[1][0]
-    if module is ppo:
-        given = moments.mu / 0.1
-    else:
-        moved = ravel_pytree({"actor": after.actor, "critic": after.critic})[0] - params
-        given = -np.sign(moved) * np.sqrt(moments.nu / 0.01)
-    given = unravel(given)["actor"]
+    given = actor_gradient(state, after, adam=module is ppo)
     np.testing.assert_allclose(given["joint"]["W"], slopes(loss, start), rtol=1e-3, atol=1e-5)
     assert not np.any(given["net"]["log_std"]["value"])  # it is replaced
     assert not np.any(given["joint"]["U"])  # it is not used

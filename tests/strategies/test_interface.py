@@ -125,7 +125,7 @@ def test_context_widens_the_actor_and_reaches_it():
     assert np.abs(moved[3:]).max() > 0
 
 
-def test_events_between_updates_and_transitions_that_are_heard():
+def test_events_between_updates_and_transitions_that_are_received():
     """What is learned is saved, makes two updates and is put back; rewards are summed."""
     made = (StrategyEvent("save"), Update(), Update(), StrategyEvent("back"), Update(actor=False))
     agent = cells.build(strategy="none", warmup=0)

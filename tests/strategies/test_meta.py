@@ -106,7 +106,7 @@ def test_updates_are_of_the_kind_that_fell_due():
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "meta"])
 def test_others_do_not_pay_for_it(strategy):
-    """No transition is heard, no event happens, no episode is cut: updates are the algorithm's."""
+    """No transition is received, no event happens, no episode is cut; updates are the same."""
     agent = cells.build("td3", strategy)
     assert agent.algorithm.on_transition is None
     for step in range(1, 20):
@@ -152,12 +152,12 @@ def test_nothing_is_heard_in_warm_up():
     strategy, algorithm, state = build()
     own, obs = state.strategy, jnp.ones(3)
     noise = algorithm.draw(random.key(0))
-    for step, heard in ((WARMUP - 1, False), (WARMUP, True)):
+    for step, received in ((WARMUP - 1, False), (WARMUP, True)):
         _, memory, action = algorithm.act(state, algorithm.begin(state, None), obs, noise, step)
         after = strategy.schedule.on_transition(own, memory, Transition(1.0, False, True, obs, obs))
-        assert (int(after.played), float(after.gained)) == ((1, 1.0) if heard else (0, 0.0))
+        assert (int(after.played), float(after.gained)) == ((1, 1.0) if received else (0, 0.0))
         uniform = np.array_equal(action.executed, noise.warmup[0])
-        assert uniform == (not heard)
+        assert uniform == (not received)
 
 
 def test_a_lesson_is_written_down_while_the_teacher_acts():

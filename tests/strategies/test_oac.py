@@ -15,10 +15,9 @@ from discover_rl.core import networks
 from discover_rl.core.schedules import Amplitude
 from discover_rl.core.types import UserError
 from discover_rl.strategies import none, oac
-from discover_rl.strategies.interface import Strategy, View
+from discover_rl.strategies.interface import View
 from tests.helpers import cells
 from tests.helpers.reference import forward, layers
-from tests.strategies import test_same_program as lowered
 
 ALGORITHMS = {"ddpg": ddpg, "td3": td3, "sac": sac}
 each_algorithm = pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
@@ -212,19 +211,6 @@ def test_sacs_own_noise_is_that_of_the_moved_policy():
         raw = np.arctanh(np.float64(found.executed)) - std * epsilon - mean
         assert 0.5 * ((raw / std) ** 2).sum() == pytest.approx(0.5, rel=2e-2)
         np.testing.assert_array_equal(found.bare, found.executed)
-
-
-@pytest.mark.parametrize(
-    "algorithm", ["td3", *(pytest.param(it, marks=pytest.mark.slow) for it in ("ddpg", "sac"))]
-)
-def test_learning_is_the_same_program_as_without(algorithm):
-    module, hyper = ALGORITHMS[algorithm], oac.Hyper()
-    blueprint = module.blueprint(cells.SPEC, module.Hyper(**cells.SMALL))
-    strategy = oac.make(cells.SPEC, hyper, blueprint)
-    assert strategy == Strategy(acting=strategy.acting, report=strategy.report)
-    found = lowered.programs(algorithm, strategy, hyper)
-    assert found["learn"] == lowered.of_none(algorithm)["learn"]
-    assert found["act"] != lowered.of_none(algorithm)["act"]
 
 
 def test_what_is_reported():

@@ -159,6 +159,17 @@ def test_each_of_several_environments_is_where_its_own_episode_is():
     assert after.step.dtype == np.int32
 
 
+@pytest.mark.parametrize("steps", [[3], [9, 9, 9], [9, 9, 3]])
+def test_numpy_and_jax_read_the_same_numbers_of_a_sequence(steps):
+    sequence = np.random.default_rng(0).normal(size=(len(steps), 7, 2)).astype(np.float32)
+    read = pink.at(np.int32(steps), sequence)
+    assert isinstance(read, np.ndarray)
+    np.testing.assert_array_equal(
+        read, [[own[step % 7]] for own, step in zip(sequence, steps, strict=True)]
+    )
+    np.testing.assert_array_equal(read, pink.at(jnp.asarray(steps), jnp.asarray(sequence)))
+
+
 def test_an_episode_has_a_new_sequence_and_only_where_one_starts():
     agent, seeds = cells.build(strategy="pink", **UNLEARNED), [5, 6]
     state = cells.begin(agent, seeds, *cells.hypers("td3", "pink", **UNLEARNED))
@@ -229,6 +240,14 @@ def test_on_policy_the_ratio_is_1_at_the_first_epoch(monkeypatch):
                 assert np.abs(sequence - first[lane, env]).max() > 1.0
             assert state.memory.step[lane, env] == 9 - until if until < 9 else 9
     assert again
+    # The next rollout goes on with the sequences of the episodes that go on.
+    before = jax.tree.map(np.copy, state.memory)
+    state, _ = rollouts.advance(agent, state, vector, 20, 18)
+    same = (state.memory.sequence == before.sequence).all(axis=(-2, -1))
+    ended = state.rollout.ended[:, 0]
+    np.testing.assert_array_equal(same, ~ended)
+    np.testing.assert_array_equal(state.memory.step, np.where(ended, 0, before.step + 1))
+    assert same.any()
 
 
 # Whole runs.

@@ -129,7 +129,7 @@ def test_noise_that_lasts_as_long_as_the_other_family_keeps_it_is_refused():
     blueprint = td3.blueprint(cells.SPEC, td3.Hyper())
     with pytest.raises(UserError, match=r"rollouts; here it is step or episode"):
         noisynet.make(cells.SPEC, noisynet.Hyper(lasts="rollout"), blueprint)
-    with pytest.raises(UserError, match="learn from rollouts"):
+    with pytest.raises(UserError, match="is for on-policy algorithms"):
         psne.make(cells.SPEC, psne.Hyper(lasts="rollout"), blueprint)
 
 

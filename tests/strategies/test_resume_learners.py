@@ -14,6 +14,8 @@ from tests.helpers.trainings import assert_same_files, runs_of, stop_at
         ("td3", "rnd", {"strategy.weight": "linear:1:0:0.5"}),
         ("a2c", "rnd", {}),
         ("td3", "see", {"strategy.mixing": "alternate"}),
+        ("td3", "seek", {"strategy.noise": "pink", "strategy.lam": "linear:1:0.5"}),
+        ("a2c", "corner", {"strategy.noise": "pink", "env.count": 2}),
     ],
 )
 def test_a_run_that_is_stopped_goes_on_exactly(tmp_path, algorithm, strategy, settings):

@@ -64,7 +64,7 @@ class Numpy:
 
     def __init__(self):
         first = stepped(0)[0][0]
-        self.target, self.predictor = layers(first.target), layers(first.predictor)
+        self.target, self.predictor = layers(first.novelty.target), layers(first.novelty.predictor)
         self.adam, self.obs, self.errors = Adam(LR), [], []
 
     def x(self, obs: np.ndarray) -> np.ndarray:
@@ -106,20 +106,23 @@ def test_the_predictor_descends_the_bonus_and_the_random_network_stays():
     (first, *_, last), losses = stepped(4)
     numpy, expected = reference(4)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
-    found = layers(last.predictor)
-    for here, there, before in zip(found, numpy.predictor, layers(first.predictor), strict=True):
+    found = layers(last.novelty.predictor)
+    for here, there, before in zip(
+        found, numpy.predictor, layers(first.novelty.predictor), strict=True
+    ):
         for part in range(2):
             np.testing.assert_allclose(here[part], there[part], atol=1e-5)
             assert np.abs(here[part] - before[part]).max() > LR
-    cells.assert_same(last.target, first.target)
-    apart = jax.tree.map(lambda x, y: np.abs(x - y).max(), first.target, first.predictor)
+    cells.assert_same(last.novelty.target, first.novelty.target)
+    both = first.novelty.target, first.novelty.predictor
+    apart = jax.tree.map(lambda x, y: np.abs(x - y).max(), *both)
     assert apart["head"]["weight"] > 0.1  # each was drawn by itself
 
 
 def test_the_first_gradient_is_that_of_finite_differences():
     """Adam's first moment after one step is a tenth of the gradient."""
     states, _ = stepped(4)
-    gradient = layers(jax.tree.map(lambda leaf: leaf / 0.1, states[1].optimiser[0].mu))
+    gradient = layers(jax.tree.map(lambda leaf: leaf / 0.1, states[1].novelty.optimiser[0].mu))
     for layer in range(len(gradient)):
         for part in range(2):
             direction = np.random.default_rng(layer).normal(size=gradient[layer][part].shape)
@@ -156,8 +159,8 @@ def test_the_scale_is_the_deviation_of_all_errors_so_far():
         assert states[count].errors.samples == 32 * count
         assert states[count].errors.variance[0] == pytest.approx(errors.var(), rel=1e-3)
         every = np.concatenate(numpy.obs[:count])
-        np.testing.assert_allclose(states[count].observations.mean, every.mean(0), rtol=1e-4)
-        np.testing.assert_allclose(states[count].observations.variance, every.var(0), rtol=1e-4)
+        np.testing.assert_allclose(states[count].novelty.inputs.mean, every.mean(0), rtol=1e-4)
+        np.testing.assert_allclose(states[count].novelty.inputs.variance, every.var(0), rtol=1e-4)
 
 
 def test_without_statistics_there_is_no_bonus():

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 from jax import random
 
-from discover_rl import algorithms
+from discover_rl import algorithms, config, strategies
 from discover_rl.core.types import Batch, Nudge, Rollout, Update
-from discover_rl.strategies import gaussian, none, ou
+from discover_rl.strategies import none
 from discover_rl.strategies.interface import (
     Acting,
     Density,
@@ -83,15 +84,18 @@ def text(function, *given) -> str:
     return re.sub(r"loc\([^)]*\)|#loc.*", "", lowered)
 
 
+def settings_of(algorithm: str):
+    small = {**cells.SHORT, "horizon": 12} if cells.is_on_policy(algorithm) else cells.SMALL
+    return algorithms.load(algorithm).Hyper(**small)
+
+
 def programs(algorithm: str, strategy: Strategy, hyper=None) -> dict[str, str]:
     """What acting and learning are lowered to. The strategy's own state is a constant in them."""
     hyper, module = none.Hyper() if hyper is None else hyper, algorithms.load(algorithm)
-    on_policy = cells.is_on_policy(algorithm)
-    small = {**cells.SHORT, "horizon": 12} if on_policy else cells.SMALL
-    hp = module.Hyper(**small)
+    on_policy, hp = cells.is_on_policy(algorithm), settings_of(algorithm)
     made = module.make(cells.SPEC, hp, strategy)
     state = jax.eval_shape(lambda key: made.init(key, hp, hyper), random.key(0))
-    own = hyper  # of strategies that act alone, the state is their hyper-parameters
+    own = strategy.init(random.key(0), hyper, None)  # those that act alone need no view for it
     bare, key = state._replace(strategy=()), random.key(0)
 
     def learn(state, data, key):
@@ -121,15 +125,32 @@ def test_defaults_are_what_changes_nothing(algorithm):
     assert programs(algorithm, written_out()) == of_none(algorithm)
 
 
-@each_algorithm
-@pytest.mark.parametrize("module", [gaussian, ou])
-def test_a_strategy_that_only_acts_leaves_learning_as_it_is(algorithm, module):
-    hyper = module.Hyper()
-    strategy = module.make(cells.SPEC, hyper, None)
-    assert strategy == Strategy(acting=strategy.acting)
-    found = programs(algorithm, strategy, hyper)
-    assert found["learn"] == of_none(algorithm)["learn"]
-    assert found["act"] != of_none(algorithm)["act"]
+def made(algorithm: str, name: str) -> tuple[Strategy, Any]:
+    module, hyper = strategies.load(name), strategies.load(name).Hyper()
+    blueprint = algorithms.load(algorithm).blueprint(cells.SPEC, settings_of(algorithm))
+    return module.make(cells.SPEC, hyper, blueprint), hyper
+
+
+def only_acts(strategy: Strategy) -> bool:
+    others = ("bonus", "density", "learning", "network", "schedule")
+    return all(getattr(strategy, it) == getattr(Strategy(), it) for it in others)
+
+
+ONLY_ACT = [pair for pair in config.pairs() if pair[1] != "none" and only_acts(made(*pair)[0])]
+
+
+def test_those_that_only_act_are_known():
+    names = {"gaussian", "ou", "pink", "zeta", "corner", "oac"}
+    assert {name for _, name in ONLY_ACT} == names
+
+
+@pytest.mark.parametrize("pair", ONLY_ACT, ids="-".join)
+def test_a_strategy_that_only_acts_leaves_learning_as_it_is(pair):
+    """On-policy, diagnostics are computed beside learning: they are left out."""
+    strategy, hyper = made(*pair)
+    found = programs(pair[0], strategy._replace(report=Strategy().report), hyper)
+    assert found["learn"] == of_none(pair[0])["learn"]
+    assert found["act"] != of_none(pair[0])["act"]
 
 
 @each_algorithm

@@ -11,9 +11,10 @@ from jax import random
 from discover_rl import config
 from discover_rl.algorithms import sac, td3
 from discover_rl.core.types import Nudge, Update
-from discover_rl.strategies import none, see
+from discover_rl.strategies import see
 from tests.helpers import cells
 from tests.helpers.reference import forward, layers
+from tests.helpers.slopes import first_gradient, slopes_agree
 
 ALGORITHMS = {"td3": td3, "sac": sac}
 HP = {
@@ -127,6 +128,19 @@ class Numpy:
                 loss += ((y - predicted) ** 2).mean()
         return loss
 
+    def preference(self, critics, obs, seeking, own):
+        """The probability of acting by π_x at T = 0.1, and Q_x of both candidates."""
+        pairs = [(j, i) for j in (0, 1) for i in self.sought] if self.stochastic else [(0, 0)]
+        errors, worth = (
+            [np.min([value(*which, obs, it) for which in whose], axis=0) for it in (seeking, own)]
+            for value, whose in (
+                (functools.partial(self.q_x, critics), pairs),
+                (self.q, [(i,) for i in self.sought]),
+            )
+        )
+        explores, exploits = (errors[0] - errors[1]) / 0.1, (worth[1] - worth[0]) / 0.1
+        return np.exp(explores) / (np.exp(explores) + np.exp(exploits)), errors
+
     def policy_loss(self, net):
         critics = self.after.strategy.critics
         action, log_prob = self.act(net, self.obs, self.noise[2])
@@ -137,24 +151,6 @@ class Numpy:
         )
         alpha = np.exp(self.before.strategy.policy.log_alpha)
         return (alpha * log_prob - least).mean()
-
-
-def slopes_agree(loss, at, gradient):
-    """The gradient, leaf by leaf, against finite differences in a random direction."""
-    leaves, tree = jax.tree.flatten(at)
-    for i, (leaf, slope) in enumerate(zip(leaves, jax.tree.leaves(gradient), strict=True)):
-        direction = np.random.default_rng(i).normal(size=leaf.shape)
-        ends = []
-        for step in (-1e-6, 1e-6):
-            moved = [*leaves[:i], leaf + step * direction, *leaves[i + 1 :]]
-            ends.append(loss(tree.unflatten(moved)))
-        expected = (ends[1] - ends[0]) / 2e-6
-        assert np.sum(slope * direction) == pytest.approx(expected, rel=2e-3, abs=2e-5)
-
-
-def first_gradient(optimiser):
-    """Adam's first moment after one step is a tenth of the gradient."""
-    return jax.tree.map(lambda leaf: leaf / 0.1, optimiser[0].mu)
 
 
 CASES = [
@@ -175,6 +171,9 @@ def test_an_update_equals_numpy(algorithm, settings):
     loss = reference.critic_loss(critics)
     assert float(reference.losses.strategy) == pytest.approx(loss, rel=1e-4)
     assert own.reward == pytest.approx(np.mean(reference.rewards()), rel=1e-5)
+    predicted = reference.q_x(critics, 0, 0, reference.obs, reference.executed)
+    observed = np.corrcoef(reference.rewards()[0], predicted)[0, 1]
+    assert own.correlation == pytest.approx(observed, abs=1e-4)
     slopes_agree(reference.critic_loss, critics, first_gradient(own.critic_optimiser))
     gradient = first_gradient(own.policy_optimiser)
     slopes_agree(reference.policy_loss, policy.net, gradient.net)
@@ -214,13 +213,7 @@ def test_probes_learn_and_only_they_connect_q_x_with_the_critic():
 def test_what_the_algorithm_learns_is_what_it_learns_without(algorithm):
     module, hp = ALGORITHMS[algorithm], HP[algorithm]
     _, state, learn = learner(algorithm)
-    alone = module.make(cells.SPEC, hp, none.make(cells.SPEC, none.Hyper(), None))
-    plain, learn_plain = state._replace(strategy=none.Hyper()), cells.learner(alone)
-    for i in range(4):
-        batch, key, actor = cells.batch(seed=i), random.key(i), i % 2 == 1
-        state, _ = learn(state, batch, key, Update(actor, actor, True), 0.0)
-        plain, _ = learn_plain(plain, batch, key, actor)
-    cells.assert_close(state._replace(strategy=()), plain._replace(strategy=()), 1e-6)
+    cells.assert_learns_as_alone(module.make, hp, state, learn)
 
 
 def test_the_policy_waits_for_the_actor_and_targets_for_targets():
@@ -272,17 +265,7 @@ def test_candidates_are_chosen_by_a_softmax_of_advantages(algorithm):
     seeking, _ = reference.act(state.strategy.policy.net, obs, noise[0])
     own, _ = reference.act(state.actor["net"], obs, noise[1])
 
-    critics, sought = state.strategy.critics, reference.sought
-    pairs = [(j, i) for j in (0, 1) for i in sought] if algorithm == "sac" else [(0, 0)]
-    errors, worth = (
-        [np.min([value(*which, obs, it) for which in whose], axis=0) for it in (seeking, own)]
-        for value, whose in (
-            (functools.partial(reference.q_x, critics), pairs),
-            (reference.q, [(i,) for i in sought]),
-        )
-    )
-    explores, exploits = (errors[0] - errors[1]) / 0.1, (worth[1] - worth[0]) / 0.1
-    probability = np.exp(explores) / (np.exp(explores) + np.exp(exploits))
+    probability, _ = reference.preference(state.strategy.critics, obs, seeking, own)
     assert 0.05 < probability.mean() < 0.95
     np.testing.assert_allclose(action.bare, own, atol=2e-6)
     directed = np.abs(action.executed - action.bare).max(axis=1) > 0
@@ -335,8 +318,14 @@ def test_what_is_reported():
     told = jax.jit(learning.report)(state, batch, KEY)
     assert told["directed"] == pytest.approx(0.25)
     assert told["exploration_temperature"] == pytest.approx(1.0)
-    assert 0 < told["directed_probability"] < 1
-    assert told["exploration_value_directed"] != told["exploration_value_own"]
+    reference, own = Numpy("sac"), jax.tree.map(np.float64, jax.device_get(state))
+    reference.after = own  # the networks that are reported on
+    nets = own.strategy.policy.net, own.actor["net"]
+    candidates = [reference.act(net, reference.obs, 0.0)[0] for net in nets]
+    probability, errors = reference.preference(own.strategy.critics, reference.obs, *candidates)
+    assert told["directed_probability"] == pytest.approx(probability.mean(), rel=1e-3)
+    assert told["exploration_value_directed"] == pytest.approx(errors[0].mean(), rel=1e-3)
+    assert told["exploration_value_own"] == pytest.approx(errors[1].mean(), rel=1e-3)
 
 
 @pytest.mark.parametrize("algorithm", ["td3", "sac"])

@@ -1,7 +1,6 @@
-"""Seek, line by line: its rewards, their optimistic value, the explorer, and when it acts."""
+"""Seek, line by line: its rewards, their optimistic value, and the explorer."""
 
 import functools
-import operator
 
 import jax
 import jax.numpy as jnp
@@ -9,34 +8,14 @@ import numpy as np
 import pytest
 from jax import random
 
-from discover_rl.algorithms import ddpg, sac, td3
 from discover_rl.core.types import Update
-from discover_rl.strategies import none, seek
+from discover_rl.strategies import seek
 from discover_rl.training import launch
 from tests.helpers import cells
 from tests.helpers.reference import forward, layers
+from tests.helpers.seeking import ALGORITHMS, KEY, OWN, learner, members
 from tests.helpers.slopes import first_gradient, slopes_agree
 from tests.helpers.trainings import assert_same_files, runs_of, stop_at
-
-ALGORITHMS = {"ddpg": ddpg, "td3": td3, "sac": sac}
-OWN = {"gamma": 0.8, "cap": 1.5, "penalty": 0.1, "lam": 0.7, "prior": 0.6}
-KEY = random.key(3)
-
-
-@functools.cache
-def learner(algorithm: str, **settings):
-    """An algorithm with seek, a state whose targets are no copies, and its compiled update."""
-    module = ALGORITHMS[algorithm]
-    hp, hyper = module.Hyper(**cells.SMALL, gamma=0.9, tau=0.1), seek.Hyper(**{**OWN, **settings})
-    strategy = seek.make(cells.SPEC, hyper, module.blueprint(cells.SPEC, hp))
-    learning = module.make(cells.SPEC, hp, strategy)
-    init = jax.jit(learning.init)
-    state, other = (init(random.key(i), hp, hyper) for i in range(2))
-    state = state._replace(
-        target_critics=other.critics,
-        strategy=state.strategy._replace(target=other.strategy.online),
-    )
-    return learning, state, jax.jit(learning.learn, static_argnums=3)
 
 
 @functools.cache
@@ -44,12 +23,6 @@ def learned(algorithm: str, **settings):
     """The states before and after an update of everything but the targets; its losses."""
     _, state, learn = learner(algorithm, **settings)
     return jax.device_get((state, *learn(state, cells.batch(), KEY, Update(True, False, True), 0)))
-
-
-def members(nets, x) -> np.ndarray:
-    """What both networks of an ensemble say: (2, n)"""
-    each = [jax.tree.map(operator.itemgetter(j), nets) for j in range(2)]
-    return np.stack([forward(layers(net), x)[0][:, 0] for net in each])
 
 
 class Numpy:
@@ -101,7 +74,9 @@ class Numpy:
 
     def rewards(self):
         """At the first update the running means are those of the batch."""
-        both = [np.minimum(it / it.mean(), 1.5) for it in (self.errors(), self.novelty())]
+        floors = self.settings.get("floor", 0.0), 0.0
+        each = zip((self.errors(), self.novelty()), floors, strict=True)
+        both = [np.minimum(it / max(it.mean(), floor), 1.5) for it, floor in each]
         weights = self.settings.get("error_weight", 1.0), self.settings.get("novelty_weight", 1.0)
         return np.maximum(weights[0] * both[0], weights[1] * both[1])
 
@@ -120,8 +95,15 @@ class Numpy:
         return ((self.targets() - q) ** 2).sum(axis=0).mean()
 
     def explorer_loss(self, net):
-        z = forward(layers(net), self.obs)[0]
-        q = self.q_x(self.after.strategy.online.critics, self.obs, self.moved(self.obs, z))
+        """The clip is at the action of the net that the gradient is taken at."""
+        own = np.tanh(forward(layers(self.after.actor["net"]), self.obs)[0])
+        z, still = (
+            forward(layers(it), self.obs)[0] for it in (net, self.before.strategy.online.explorer)
+        )
+        action, start = (own + self.settings["lam"] * np.tanh(it) for it in (z, still))
+        q = self.q_x(
+            self.after.strategy.online.critics, self.obs, np.clip(start, -1, 1) + action - start
+        )
         best = q.max(axis=0) if self.settings["optimism"] == "prior" else q.min(axis=0)
         return (0.1 * (z**2).sum(axis=1) - best).mean()
 
@@ -129,6 +111,7 @@ class Numpy:
 CASES = [
     {},
     pytest.param({"target": "sum", "novelty_weight": 0.0}, marks=pytest.mark.slow),
+    pytest.param({"floor": 3.0, "novelty_weight": 0.2}, marks=pytest.mark.slow),
     pytest.param({"optimism": "prior", "error_weight": 0.0}, marks=pytest.mark.slow),
 ]
 
@@ -141,6 +124,9 @@ def test_an_update_equals_numpy(settings):
     assert float(reference.losses.strategy) == pytest.approx(loss, rel=1e-4)
     means = [reference.errors().mean(), reference.novelty().mean()]
     np.testing.assert_allclose(after.scales, means, rtol=1e-4)
+    predicted = reference.q_x(before.online.critics, reference.obs, reference.executed)[0]
+    observed = np.corrcoef(reference.rewards(), predicted)[0, 1]
+    assert after.correlation == pytest.approx(observed, abs=1e-4)
     gradient = first_gradient(after.critic_optimiser)
     slopes_agree(reference.critic_loss, before.online.critics, gradient)
     gradient = first_gradient(after.explorer_optimiser)
@@ -167,6 +153,41 @@ def test_a_weight_of_0_leaves_the_other_alone():
     cells.assert_same(*(jax.device_get(it.strategy.online) for it in (one, two)))
 
 
+def test_running_means_are_plain_at_first_and_forget_later():
+    """Of errors and novelty, which do not depend on them."""
+    _, state, learn = learner("td3")
+
+    def scales(updates: float, start: np.ndarray) -> np.ndarray:
+        own = state.strategy._replace(
+            updates=jnp.asarray(updates), scales=jnp.asarray(start, float)
+        )
+        after, _ = learn(state._replace(strategy=own), cells.batch(), KEY, Update(False), 0.0)
+        assert after.strategy.updates == updates + 1
+        return np.asarray(after.strategy.scales)
+
+    before = np.asarray([2.0, 3.0])
+    batch = scales(0.0, before)
+    np.testing.assert_allclose(scales(1.0, before), (batch + before) / 2, rtol=1e-5)
+    moved = before + seek.FORGET * (batch - before)
+    np.testing.assert_allclose(scales(5000.0, before), moved, rtol=1e-5)
+
+
+def test_errors_below_the_floor_are_small():
+    """With a floor, errors of a thousandth of it are worth that much, however small their mean."""
+
+    def reward(floor: float) -> float:
+        learning, state, _ = learner("td3", floor=floor, novelty_weight=0.0)
+        still = jax.tree.map(jnp.zeros_like, state.critics)
+        own = state.strategy._replace(scales=jnp.full(2, 1e-3))
+        state = state._replace(critics=still, target_critics=still, strategy=own)
+        batch = cells.batch()
+        batch = batch._replace(reward=np.full_like(batch.reward, 1e-3))
+        return float(learning.report(state, batch, KEY)["exploration_reward"])
+
+    assert reward(0.0) == pytest.approx(1.0, rel=1e-4)
+    assert reward(1.0) == pytest.approx(1e-3, rel=1e-4)
+
+
 def test_a_high_start_is_the_largest_reward_there_is():
     _, state, _ = learner("td3", optimism="high", novelty_weight=2.0)
     own = state.strategy
@@ -183,13 +204,26 @@ def test_what_the_algorithm_learns_is_what_it_learns_without(algorithm):
     module = ALGORITHMS[algorithm]
     hp = module.Hyper(**cells.SMALL, gamma=0.9, tau=0.1)
     _, state, learn = learner(algorithm)
-    alone = module.make(cells.SPEC, hp, none.make(cells.SPEC, none.Hyper(), None))
-    plain, learn_plain = state._replace(strategy=none.Hyper()), cells.learner(alone)
-    for i in range(4):
-        batch, key, actor = cells.batch(seed=i), random.key(i), i % 2 == 1
-        state, _ = learn(state, batch, key, Update(actor, actor, True), 0.0)
-        plain, _ = learn_plain(plain, batch, key, actor)
-    cells.assert_close(state._replace(strategy=()), plain._replace(strategy=()), 1e-6)
+    cells.assert_learns_as_alone(module.make, hp, state, learn)
+
+
+def test_the_explorer_comes_back_from_outside_the_box():
+    """Where the policy is at an end of the box and directions go on from there, they still learn
+    from Q_x: without a gradient beyond the clip, nothing but the penalty would move them."""
+    _, state, learn = learner("td3", penalty=0.0)
+
+    def with_bias(net, bias: float):
+        return {**net, "head": {**net["head"], "bias": jnp.full_like(net["head"]["bias"], bias)}}
+
+    online, actor = state.strategy.online, state.actor
+    online = online._replace(explorer=with_bias(online.explorer, 1.0))
+    state = state._replace(
+        actor={**actor, "net": with_bias(actor["net"], 5.0)},
+        strategy=state.strategy._replace(online=online),
+    )
+    after, _ = learn(state, cells.batch(), KEY, Update(True, False, True), 0.0)
+    gradient = first_gradient(jax.device_get(after.strategy.explorer_optimiser))
+    assert np.abs(gradient["head"]["bias"]).min() > 0
 
 
 def test_the_explorer_waits_for_the_actor_and_targets_for_targets():
@@ -205,85 +239,19 @@ def test_the_explorer_waits_for_the_actor_and_targets_for_targets():
     cells.assert_close(both.target, followed, 1e-6)
 
 
-# Acting.
-
-OBS = jnp.asarray([0.3, -1.0, 2.0])
-
-
-def shifts(algorithm: str, steps: int, episodes: int = 1, first: int = 100, **settings):
-    """What is added to the bare action, (episodes, steps, action), before clipping, and where the
-    explorer points, (action,)."""
-    learning, state, _ = learner(algorithm, **settings)
-    state = state._replace(actor=jax.tree.map(jnp.zeros_like, state.actor))
-
-    def episode(key):
-        def act(memory, inputs):
-            step, key = inputs
-            _, memory, action = learning.act(state, memory, OBS, learning.draw(key), step)
-            return memory, action.executed - action.bare
-
-        start, rest = random.split(key)
-        memory = learning.begin(state, start)
-        return jax.lax.scan(act, memory, (first + jnp.arange(steps), random.split(rest, steps)))[1]
-
-    found = jax.jit(jax.vmap(episode))(random.split(random.key(1), episodes))
-    z = forward(layers(jax.device_get(state.strategy.online.explorer)), np.asarray(OBS)[None])[0]
-    return np.asarray(found), 0.7 * np.tanh(z[0])
-
-
-def test_it_is_directed_in_stretches():
-    """Half of all steps, in stretches that change with probability ½ · 1/5 at each step."""
-    found, points = shifts("td3", 200, episodes=50, sigma=0.0, length=5.0)
-    directed = (found != 0).any(axis=-1)
-    np.testing.assert_allclose(found[directed], np.tile(points, (directed.sum(), 1)), rtol=1e-5)
-    assert directed.mean() == pytest.approx(0.5, abs=0.05)
-    changes = np.diff(directed.astype(int), axis=1) != 0
-    assert changes.mean() == pytest.approx(0.1, abs=0.015)
-
-
-def test_white_noise_is_on_top_only_where_the_policy_has_none():
-    found, _ = shifts("td3", 200, episodes=20, share=0.0, sigma=0.1)
-    assert found.std() == pytest.approx(0.1, rel=0.1)
-    found, _ = shifts("sac", 3, episodes=20, share=0.0)
-    assert not found.any()
-
-
-def test_nothing_is_added_in_warm_up():
-    found, _ = shifts("td3", 4, first=0)
-    assert not found.any()
-
-
-@pytest.mark.parametrize("weight", [1, -1])
-def test_the_better_advantage_acts(weight):
-    """With a low temperature the direction acts if Q_x gains more by it than Q loses."""
-    learning, state, _ = learner("td3", mixing="advantage", temperature=1e-6, sigma=0.0)
-    own = state.strategy
-    critics = jax.tree.map(jnp.zeros_like, state.critics)
-    online = own.online._replace(critics=jax.tree.map(lambda it: weight * it, own.online.critics))
-    state = state._replace(critics=critics, strategy=own._replace(online=online))
-    _, _, action = learning.act(state, (), OBS, learning.draw(KEY), 100)
-    x = np.asarray(OBS)[None]
-    z = forward(layers(jax.device_get(online.explorer)), x)[0]
-    bare = np.asarray(action.bare)[None]
-    sought = np.clip(bare + 0.7 * np.tanh(z), -1, 1)
-
-    def q_x(action):
-        return members(jax.device_get(online.critics), np.hstack([x, action])).min()
-
-    directed = q_x(sought) > q_x(bare)
-    assert (action.executed != action.bare).any() == directed
-
-
-def test_what_is_reported():
-    learning, state, _ = learner("td3", sigma=0.05)
-    batch = cells.batch()
-    directed = np.arange(32)[:, None] % 4 == 0
-    batch = batch._replace(bare=np.clip(batch.bare, -0.5, 0.5).astype(np.float32))
-    batch = batch._replace(executed=np.where(directed, 0.9, batch.bare).astype(np.float32))
-    told = jax.jit(learning.report)(state, batch, KEY)
-    assert told["directed"] == pytest.approx(0.25)
-    assert told["directed_error"] != told["bare_error"]
-    assert 0 <= told["saturation"] <= 1
+@pytest.mark.parametrize(("speed", "share"), [(5.0, 0.5), (20.0, 1.0)])
+def test_targets_may_follow_faster_than_the_algorithms(speed, share):
+    """τ is 0.1; what is beyond 1 is a copy."""
+    _, state, learn = learner("td3", speed=speed)
+    after = jax.device_get(learn(state, cells.batch(), KEY, Update(True, True, True), 0.0)[0])
+    own, before = after.strategy, jax.device_get(state)
+    target = before.strategy.target
+    followed = jax.tree.map(lambda new, old: share * new + (1 - share) * old, own.online, target)
+    cells.assert_close(own.target, followed, 1e-6)
+    algorithms = jax.tree.map(
+        lambda new, old: 0.1 * new + 0.9 * old, after.critics, before.target_critics
+    )
+    cells.assert_close(after.target_critics, algorithms, 1e-6)
 
 
 @pytest.mark.slow

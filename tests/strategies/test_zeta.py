@@ -145,6 +145,22 @@ def test_each_of_several_environments_has_stretches_of_its_own():
     assert (after.left.dtype, after.noise.dtype) == (np.int32, np.float32)
 
 
+@pytest.mark.parametrize("left", [[0, 0], [2, 1], [0, 3]], ids=["renewed", "held", "either"])
+def test_numpy_and_jax_renew_the_same_environments(left):
+    strategy, state = made(ppo)
+    state = state._replace(shorter=np.stack([np.asarray(state.shorter)] * 2))
+    memory = zeta.Memory(np.zeros((2, 1, 2), np.float32), np.int32(left)[:, None, None])
+    noise = np.ones((2, 1, 2), np.float32), np.float32([0.3, 0.9])[:, None, None]
+    after, _ = strategy.acting.behave(state, memory, VIEW, None, noise, False)
+    given = jax.tree.map(jnp.asarray, (state._replace(hyper=()), memory, noise))
+    traced, _ = strategy.acting.behave(given[0], given[1], VIEW, None, given[2], False)
+    for host, device in zip(after, traced, strict=True):
+        assert isinstance(host, np.ndarray)
+        assert host.dtype == device.dtype
+        np.testing.assert_array_equal(host, device)
+    np.testing.assert_array_equal(after.noise[:, 0, 0], np.equal(left, 0))
+
+
 def test_a_stretch_ends_with_its_episode():
     # With so few rounds of updates, a few steps learn nothing and compile nothing.
     settings = {"strategy_mu": 0.0, "strategy_limit": 64, "train_every": 64}
@@ -157,8 +173,8 @@ def test_a_stretch_ends_with_its_episode():
         state, reply = cells.tick(agent, state, transition, step)
         memory, bare = jax.device_get((state.memory, state.action.bare))
         for lane, ended in enumerate(transition.ended):
-            renews = ended or before.left[lane].item() == 0
-            assert np.array_equal(memory.noise[lane], before.noise[lane]) != renews
+            redrawn = ended or before.left[lane].item() == 0
+            assert np.array_equal(memory.noise[lane], before.noise[lane]) != redrawn
             renewed += bool(ended and before.left[lane].item())
             shifted = bare[lane] + 0.3 * memory.noise[lane, 0] * (step >= 4)
             np.testing.assert_allclose(reply.executed[lane], np.clip(shifted, -1, 1), atol=1e-6)

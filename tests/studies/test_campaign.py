@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pandas
@@ -10,7 +11,7 @@ import pytest
 
 from discover_rl import studies
 from discover_rl.core.types import Stopped, UserError
-from discover_rl.storage import records
+from discover_rl.storage import records, schemas
 from discover_rl.storage.files import FolderInUse
 from discover_rl.studies import campaign, plan, status
 from discover_rl.training.events import Ended, Started
@@ -35,7 +36,7 @@ def pretend(outcomes):
     """
     calls = []
 
-    def engine(jobs, hear, stopping, patience):
+    def engine(jobs, on_event, stopping, patience):
         calls.append(([job.workdir.name for job in jobs], patience))
         found = []
         for number, job in enumerate(jobs):
@@ -43,11 +44,11 @@ def pretend(outcomes):
             if isinstance(outcome, list):
                 outcome = outcome.pop(0)
             if outcome is None:
-                hear(number, Started(job.runs, 0))
+                on_event(number, Started(job.runs, 0))
                 for run in job.runs:
                     write_whole(job.out / run.name, run)
             found.append(outcome)
-            hear(number, Ended(outcome))
+            on_event(number, Ended(outcome))
         return found
 
     return engine, calls
@@ -58,9 +59,19 @@ def carry_out(path: Path, out: Path, outcomes, shard=(1, 1), retry=False):
     and the statuses of the runs by their names."""
     study = studies.load(str(path))
     engine, calls = pretend(outcomes)
-    jobs = campaign.prepare(study, out, shard, retry)
-    whole = campaign.carry_out(jobs, engine, campaign.Board(), Observer(), bool)
+    prepared = campaign.prepare(study, out, shard, retry)
+    whole = campaign.carry_out(prepared, engine, campaign.Board(), Observer(), bool)
     return whole, calls, {run.name: run for run in status.statuses(study, out)}
+
+
+def test_records_are_read_once_before_training_and_once_after(small, tmp_path, monkeypatch):
+    read, content = Counter[Path](), schemas.content
+    monkeypatch.setattr(schemas, "content", lambda path: read.update([path]) or content(path))
+    carry_out(small, tmp_path / "out", {})
+    read.clear()
+    carry_out(small, tmp_path / "out", {})
+    counts = [count for path, count in read.items() if path.name == "record.jsonl"]
+    assert counts == [2] * 4
 
 
 # Which runs are trained
@@ -146,11 +157,11 @@ def test_an_observer_that_raises_is_left_out(small, tmp_path):
 
     study, messages, quiet = studies.load(str(small)), [], Quiet()
     engine, _ = pretend({})
-    jobs = campaign.prepare(study, tmp_path / "out")
+    prepared = campaign.prepare(study, tmp_path / "out")
     both = FailSafeObservers([Loud(), quiet], messages.append)
-    assert campaign.carry_out(jobs, engine, campaign.Board(), both, bool)
+    assert campaign.carry_out(prepared, engine, campaign.Board(), both, bool)
     assert messages == ["Loud is left out from here on: [Errno 28] No space left on device"]
-    assert quiet.starts == len(jobs)
+    assert quiet.starts == len(prepared.cohorts)
 
 
 @pytest.mark.slow
@@ -255,21 +266,22 @@ def test_an_environment_that_crashes_ends_its_run_alone(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_bad_cell_and_a_full_disk_fail_only_their_own_runs(tmp_path, capsys):
+def test_a_bad_cell_and_a_file_that_cannot_be_written_fail_only_their_own_runs(tmp_path, capsys):
     path, out = tmp_path / "small.toml", tmp_path / "out"
     both = '["Pendulum-v1", "tests.helpers.fragile:Homebound-v0"]'
     path.write_text(SMALL.replace('"Pendulum-v1"', both))
     study, full = studies.load(str(path)), "Pendulum-v1/td3/gaussian/seed-0"
-    (out / full).mkdir(parents=True)
-    (out / full / "policy.json.tmp").symlink_to("/dev/full")
+    blocked = out / full / "policy.json.tmp"
+    blocked.mkdir(parents=True)
     assert discover("run", str(path), "--out", str(out), *TRUST) == 1
     printed = capsys.readouterr().out
-    assert f"failed: {full}: reading or writing failed: No space left on device" in printed
+    assert f"failed: {full}: reading or writing failed: Is a directory" in printed
     assert "no licence away from home" in printed
     states = {run.name: run.state for run in status.statuses(study, out)}
     assert states["Pendulum-v1/td3/none/seed-0"] == "done"
     assert list(states.values()).count("done") == 2
-    # When the disk has space and the bad task is removed, the same command trains the rest.
+    # When both are out of the way, the same command trains the rest.
+    blocked.rmdir()
     path.write_text(SMALL)
     assert discover("run", str(path), "--out", str(out)) == 0
 

@@ -1,11 +1,17 @@
 """The estimated cost of a study, against sums by hand."""
 
+import dataclasses
+import itertools
+import os
+
 import pytest
 
 from discover_rl import studies
 from discover_rl.agents.off_policy import agent
+from discover_rl.core.types import Stopped
 from discover_rl.envs import tasks
-from discover_rl.studies import estimate, plan
+from discover_rl.envs.settings import Env
+from discover_rl.studies import estimate, plan, speed
 from discover_rl.system import hardware
 from discover_rl.training import engines
 from discover_rl.training.events import Stepped
@@ -34,11 +40,11 @@ def pretended(monkeypatch):
 
     def measured(job, measuring, on_gpu=1):
         strategies.append(job.runs[0].strategy)
-        kind = estimate.kind(job)
+        kind = speed.kind(job)
         return {kind: 2e-3, f"start of {kind}": 10.0}
 
-    monkeypatch.setattr(estimate, "_measured", measured)
-    monkeypatch.setattr(estimate, "_physics", lambda task, _: {f"step of {task}": 1e-3})
+    monkeypatch.setattr(speed, "of_training", measured)
+    monkeypatch.setattr(speed, "of_task", lambda task, _: {f"step of {task}": 1e-3})
     return strategies
 
 
@@ -60,23 +66,85 @@ def test_the_speed_is_measured_over_steps_that_learn(jobs, monkeypatch):
     """On a GPU, where a fused loop reports its last step alone."""
     now = 0.0
 
-    def fused_loops(copies, hear, stopping, places):
+    def fused_loops(copies, on_event, stopping, places, halt):
         nonlocal now
         run, step, now = copies[0].runs[0], 0, 7.0
-        while step < run.steps:
+        while not stopping():
             learns = step >= run.hyper.warmup
-            until = min(run.steps, step + agent.FUSED_STEPS) if learns else run.hyper.warmup
+            until = step + agent.FUSED_STEPS if learns else run.hyper.warmup
             now += 0.002 * (until - step)
             step = until
-            hear(0, Stepped(step))
+            on_event(0, Stepped(step))
+        return [Stopped(step)]
+
+    monkeypatch.setattr(speed.local, "run", fused_loops)
+    monkeypatch.setattr(speed.time, "monotonic", lambda: now)
+    job = jobs[0]._replace(place="gpu")
+    seconds, start = speed.of_training(job, str).values()
+    assert seconds == pytest.approx(0.001)  # for each of two lanes
+    assert start == pytest.approx(7.0)
+
+
+def test_cohorts_at_once_are_measured_while_all_of_them_train(jobs, monkeypatch):
+    """The first to be compiled trains alone, faster, until the second trains, too. Metrics
+    do not interrupt them, and both train until both are measured."""
+    now, ends = 0.0, []
+
+    def compiled_one_after_the_other(copies, on_event, stopping, places, halt):
+        nonlocal now
+        step, second = 0, 0
+        while not stopping():
+            together = now >= 20.0
+            now += 1.0 if together else 0.5
+            step += 500
+            on_event(0, Stepped(step))
+            if together:
+                on_event(1, Stepped(second := second + 400))
+        ends.extend([step, second])
+        assert all(run.metrics.every == -1 for copy in copies for run in copy.runs)
+        return [Stopped(step), Stopped(second)]
+
+    monkeypatch.setattr(speed.local, "run", compiled_one_after_the_other)
+    monkeypatch.setattr(speed.time, "monotonic", lambda: now)
+    seconds, start = speed.of_training(jobs[0]._replace(place="gpu"), str, 2).values()
+    assert seconds == pytest.approx((1 / 500 + 1 / 400) / 2 / 2)  # of each of two lanes
+    assert ends[1] == 400 + 8 * 400  # the slower one decides
+    assert start < 21.0
+
+
+def test_a_measurement_ends_although_one_cohort_ended_before_the_other_began(jobs, monkeypatch):
+    now = 0.0
+
+    def one_after_the_other(copies, on_event, stopping, places, halt):
+        nonlocal now
+        for number in range(2):
+            for step in range(500, 5000, 500):
+                now += 1.0
+                on_event(number, Stepped(step))
+        return [None, None]
+
+    monkeypatch.setattr(speed.local, "run", one_after_the_other)
+    monkeypatch.setattr(speed.time, "monotonic", lambda: now)
+    seconds, _ = speed.of_training(jobs[0]._replace(place="gpu"), str, 2).values()
+    assert seconds == pytest.approx(1 / 500 / 2)
+
+
+def test_environments_of_a_run_are_measured_together(jobs, monkeypatch):
+    """In whole steps of all of them, under a name of their own."""
+    asked = []
+
+    def made(copies, on_event, stopping, places, halt):
+        asked.append(copies[0].runs[0])
+        for step in itertools.takewhile(lambda _: not stopping(), itertools.count(70, 70)):
+            for number in range(len(copies)):
+                on_event(number, Stepped(step))
         return [None]
 
-    monkeypatch.setattr(estimate.local, "run", fused_loops)
-    monkeypatch.setattr(estimate.time, "monotonic", lambda: now)
-    job = jobs[0]._replace(place="gpu")
-    speed, start = estimate._measured(job, str).values()
-    assert speed == pytest.approx(0.001)  # for each of two lanes
-    assert start == pytest.approx(7.0)
+    monkeypatch.setattr(speed.local, "run", made)
+    together = [dataclasses.replace(it, env=Env(count=7)) for it in jobs[0].runs]
+    name, _ = speed.of_training(jobs[0]._replace(runs=together), str)
+    assert name.endswith(", 7 environments")
+    assert (asked[0].steps % 7, asked[0].eval.every % 7) == (0, 0)
 
 
 def test_nothing_is_measured_unless_requested(jobs, pretended):
@@ -88,7 +156,7 @@ def test_nothing_is_measured_unless_requested(jobs, pretended):
 
 def test_each_task_has_the_cost_of_its_own_physics(jobs, pretended, monkeypatch):
     seconds = {"Pendulum-v1": 1e-3, "InvertedPendulum-v5": 4e-3}
-    monkeypatch.setattr(estimate, "_physics", lambda task, _: {f"step of {task}": seconds[task]})
+    monkeypatch.setattr(speed, "of_task", lambda task, _: {f"step of {task}": seconds[task]})
     run = jobs[0].runs[0]
     text = SMALL.replace('"Pendulum-v1"', '["Pendulum-v1", "InvertedPendulum-v5"]')
     study = studies.declared(text, "two", "two.toml")
@@ -151,10 +219,10 @@ def measurements(monkeypatch, alone, at_once):
 
     def measured(job, measuring, count=1):
         asked.append((job.runs[0].strategy, count))
-        name = estimate.kind(job, count)
+        name = speed.kind(job, count)
         return {name: alone if count == 1 else at_once, f"start of {name}": 1.0}
 
-    monkeypatch.setattr(estimate, "_measured", measured)
+    monkeypatch.setattr(speed, "of_training", measured)
     return asked
 
 
@@ -175,6 +243,30 @@ def test_cohorts_train_side_by_side_where_that_was_measured_as_faster(
     assert engines.places(3, on_gpu=chosen)["gpu"] == 3  # what the user asks for comes first
 
 
+def test_what_was_measured_without_mps_does_not_decide_with_it(on_gpu, monkeypatch):
+    measurements(monkeypatch, 1e-3, 3e-3)
+    assert estimate.at_once(on_gpu, estimate.Timings(), str) == 1
+    monkeypatch.setattr(hardware, "has_mps", lambda: True)
+    asked = measurements(monkeypatch, 1e-3, 1.5e-3)
+    assert estimate.at_once(on_gpu, estimate.Timings()) == 1  # not known yet
+    assert estimate.at_once(on_gpu, estimate.Timings(), str) == 2
+    assert asked == [("none", 2), ("gaussian", 2)]
+    monkeypatch.setattr(hardware, "has_mps", lambda: False)
+    assert estimate.at_once(on_gpu, estimate.Timings()) == 1
+
+
+def test_the_longest_cohort_decides_what_is_faster(on_gpu, monkeypatch):
+    """Side by side, a long cohort beside a short one takes as long as it takes alone and more."""
+    first, second = on_gpu
+    longer = [dataclasses.replace(run, steps=480) for run in first.runs]
+    measurements(monkeypatch, 1e-3, 1.3e-3)  # .65 of the time if both were equally long
+    pair = [first._replace(runs=longer), second]
+    assert estimate.at_once(pair, estimate.Timings(), str) == 1
+    assert estimate._until_all_end([4.0, 1.0], 1) == 5.0
+    assert estimate._until_all_end([4.0, 1.0], 2) == 4.0
+    assert estimate._until_all_end([1.0, 2.0, 2.0, 4.0], 2) == 6.0
+
+
 def test_they_train_one_after_the_other_where_nothing_is_known_or_memory_is_short(
     on_gpu, jobs, monkeypatch
 ):
@@ -188,9 +280,24 @@ def test_they_train_one_after_the_other_where_nothing_is_known_or_memory_is_shor
 
 def test_the_estimate_is_of_cohorts_side_by_side(on_gpu, monkeypatch):
     measurements(monkeypatch, 1e-3, 1.5e-3)
-    monkeypatch.setattr(estimate, "_physics", lambda task, _: {f"step of {task}": 1e-9})
+    monkeypatch.setattr(speed, "of_task", lambda task, _: {f"step of {task}": 1e-9})
     found = estimate.costs(on_gpu, estimate.Timings(), str, on_gpu=2)
     each = 1 + 2 * 120 * 1.5e-3
     assert [cost.seconds for cost in found] == [pytest.approx(each, rel=1e-3)] * 2
     assert estimate.hours(on_gpu, found, on_gpu=2) == pytest.approx(each / 3600, rel=1e-3)
     assert estimate.peak(on_gpu, found, on_gpu=2)[0] == sum(cost.memory for cost in found)
+
+
+@pytest.mark.parametrize(
+    "content", [b"null", b"[1]", b"5", b'{"a": "b"}', b"\xff", b"[" * 10**5, None]
+)
+def test_measurements_that_cannot_be_read_are_made_again(jobs, pretended, content):
+    path = estimate.Timings()._path
+    path.parent.mkdir(parents=True)
+    if content is None:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(content)
+    before = estimate.costs(jobs, estimate.Timings(), str)
+    assert all(cost.seconds for cost in before)
+    assert estimate.costs(jobs, estimate.Timings(), None) == before

@@ -43,34 +43,35 @@ class RecordingObserver(Observer):
 
 
 class Forward(Observer):
-    """Passes the events of a job on to an engine's `hear`."""
+    """Passes the events of a job on to an engine's `on_event`."""
 
-    def __init__(self, number, hear):
-        self.number, self.hear = number, hear
+    def __init__(self, number, pass_on):
+        self.number, self.pass_on = number, pass_on
 
     def on_event(self, event):
-        self.hear(self.number, event)
+        self.pass_on(self.number, event)
 
 
-def train_here(cohorts, hear, stopping, patience):
+def train_here(cohorts, on_event, stopping, patience):
     """An engine that trains in this process, one cohort after the other."""
     for number, job in enumerate(cohorts):
-        jobs.train(job, Forward(number, hear), stopping, patience=patience)
-        hear(number, Ended(None))
+        jobs.train(job, Forward(number, on_event), stopping, patience=patience)
+        on_event(number, Ended(None))
     return [None] * len(cohorts)
 
 
 def test_the_board_and_the_observers_get_the_same_events_of_each_cohort(small, tmp_path, one_core):
     # Warm-up lasts to the end: nothing is learned, so little has to be compiled.
     small.write_text(small.read_text().replace("warmup = 40", "warmup = 120"))
-    cohorts = campaign.prepare(studies.load(str(small)), tmp_path / "out")
+    prepared = campaign.prepare(studies.load(str(small)), tmp_path / "out")
     board, observer = RecordingBoard(), RecordingObserver()
-    assert campaign.carry_out(cohorts, train_here, board, observer, bool)
+    assert campaign.carry_out(prepared, train_here, board, observer, bool)
     assert board.events == observer.events
     assert all(is_dataclass(event) for event in observer.events)
-    assert list(board.by_cohort) == [job.workdir.name for job in cohorts] == ["0000", "0001"]
+    names = [job.workdir.name for job in prepared.cohorts]
+    assert list(board.by_cohort) == names == ["0000", "0001"]
     first = 0
-    for job in cohorts:
+    for job in prepared.cohorts:
         events = board.by_cohort[job.workdir.name]
         assert observer.events[first : first + len(events)] == events
         first += len(events)
@@ -91,10 +92,10 @@ def test_the_board_and_the_observers_get_the_same_ends(small, tmp_path, one_core
     outcomes = {"0000": [taken, taken], "0001": full, "0002": stopped}
     text = small.read_text().replace('"gaussian"', '"gaussian", "ou", "discover"')
     small.write_text(text)
-    cohorts = campaign.prepare(studies.load(str(small)), tmp_path / "out")
+    prepared = campaign.prepare(studies.load(str(small)), tmp_path / "out")
     board, observer = RecordingBoard(), RecordingObserver()
     engine, _ = pretend(outcomes)
-    assert not campaign.carry_out(cohorts, engine, board, observer, bool)
+    assert not campaign.carry_out(prepared, engine, board, observer, bool)
     assert board.events == observer.events
     ends = {name: events[-1].outcome for name, events in board.by_cohort.items()}
     assert (ends["0001"], ends["0002"], ends["0003"]) == (full, stopped, None)

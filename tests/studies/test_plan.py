@@ -1,5 +1,8 @@
 """The division of a study into cohorts: decided once, and kept."""
 
+import json
+import shutil
+
 import pytest
 
 from discover_rl import studies
@@ -67,3 +70,23 @@ def test_an_edited_study_forms_other_cohorts_or_is_refused(small, tmp_path, one_
     small.write_text(arms + '"env.reward_delay" = 10\n')
     with pytest.raises(UserError, match="holds another study, in which"):
         carry_out(small, tmp_path / "begun", {})
+
+
+def test_a_cohort_that_has_ended_stays_though_its_runs_are_no_longer_one_program(
+    small, tmp_path, one_core
+):
+    """As when a setting in which lanes may differ becomes a part of the program."""
+    out = tmp_path / "out"
+    carry_out(small, out, {})
+    none, gaussian = (f"Pendulum-v1/td3/{strategy}/seed-" for strategy in ("none", "gaussian"))
+    division = {"0000": [none + "0", gaussian + "0"], "0001": [none + "1", gaussian + "1"]}
+    (out / plan.FILE).write_text(json.dumps(division | {"0001": [none + "1"]}))
+    shutil.rmtree(out / (none + "1"))
+    whole, calls, _ = carry_out(small, out, {})
+    assert whole
+    assert calls == [(["0001"], 0.0)]
+    assert json.loads((out / plan.FILE).read_text())["0000"] == division["0000"]
+    (out / plan.FILE).write_text(json.dumps(division))
+    shutil.rmtree(out / (none + "1"))
+    with pytest.raises(UserError, match="holds another study, in which"):
+        carry_out(small, out, {})

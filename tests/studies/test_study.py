@@ -68,8 +68,14 @@ def test_the_suite_has_every_strategy_on_its_tasks_for_their_steps(name):
     assert length.pop("gymnasium_robotics:PointMaze_UMaze-v3") == 200_000
     assert set(length.values()) == {300_000} == {study.steps}
     tuned = {(cell.strategy, cell.settings.get("strategy.sigma")) for cell in study.cells}
-    for strategy in ("gaussian", "pink"):
-        assert {sigma for one, sigma in tuned if one == strategy} == {0.1, 0.3, 0.6}
+    amplitudes = {0.1, 0.3, 0.6}
+    assert {sigma for one, sigma in tuned if one == "gaussian"} == amplitudes
+    # With SAC the policy has the σ of pink noise, so arms that set it would be the same runs.
+    own = {None} if algorithm == "sac" else amplitudes
+    assert {sigma for one, sigma in tuned if one == "pink"} == own
+    # With SAC, seek has no noise on top of the policy's own, so its control has none either.
+    white = {cell.runs[0].strategy_hyper.sigma for cell in study.cells if cell.strategy == "corner"}
+    assert white == {0.0 if algorithm == "sac" else 0.3}
     runs = [cell.runs[0] for cell in study.cells]
     assert {run.eval.every for run in runs} == {1_000, 2_000, 3_000}
     assert {run.env.backend for run in runs} == {"auto"}
@@ -162,9 +168,9 @@ def test_a_task_of_a_module_is_one_folder():
         ('"td3"', '"td4"', r"mine.toml, algorithm: There is no algorithm td4. Did you mean td3\?"),
         ('"none"', '"meta"', r"mine.toml, .*: meta is for ddpg; td3 explores by"),
         ('"none"', '"discover"', r"mine.toml, \[grid\]: strategy is a list without repetition"),
-        ("gamma = 0.9", "gamma = [0.8, 0.9]", "several values of gamma belong into .grid."),
+        ("gamma = 0.9", "gamma = [0.8, 0.9]", "several values of gamma belong in .grid."),
         ("gamma = 0.9", "gamma = 9.0", "mine.toml, .*: gamma must be"),
-        ("gamma = 0.9", 'task = "x"', "task belongs into .grid., not into .set."),
+        ("gamma = 0.9", 'task = "x"', "task belongs in .grid., not in .set."),
         ("steps = 240", "steps = -1", "mine.toml: steps must be a whole number above 0, not -1"),
         ("steps = 240", "", "mine.toml has no steps"),
         ("seeds = 2", "seeds = [1, 1]", "mine.toml: seeds must be how many"),
@@ -188,7 +194,7 @@ def test_a_task_of_a_module_is_one_folder():
         ),
         ("[set]", "[[arm]]\nnme = 'x'\n[set]", r"There is no key nme. Did you mean name\?"),
         ("gamma = 0.9", "seed = 3", r"There is no key seed. Did you mean seeds\?"),
-        ("[grid]", "[grid]\nname = 'x'", "name belongs into ..arm.., not into .grid."),
+        ("[grid]", "[grid]\nname = 'x'", "name belongs in ..arm.., not in .grid."),
         ("[grid]", "[grid]\nhidden = [400, 300]", "hidden in .grid. is a list of lists"),
         ('"td3"', '[["td3"]]', "There is no algorithm"),
         ('"Pendulum-v1"', "3", "task must be a word, not 3"),
@@ -216,5 +222,9 @@ def test_studies_are_found_by_name_and_by_file(tmp_path, monkeypatch):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "mine.toml").write_text(SMALL)
     monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"no study results\. It is a folder; `discover evaluate`"):
+        studies.load("results")
+    with pytest.raises(UserError, match=r"Did you mean results/mine\.toml\?"):
+        studies.load("results/mine")
     with pytest.raises(UserError, match=r"no study mine\. Did you mean results.mine\.toml\?"):
         studies.load("mine")

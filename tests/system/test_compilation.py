@@ -25,7 +25,7 @@ def test_what_is_needed_is_prepared(monkeypatch, algorithm, strategy):
     vector, step = cells.Answers(SEEDS), 0
     agent.prepare(state, vector, step)
     known = agent._learn.cache_info().currsize
-    others = 1 if agent.waits else 2  # to act and, where nothing is learned, to store
+    others = 2 if agent.waits else 3  # to report, to act and, where nothing is learned, to store
     assert len(prepared) == known + others > 3
     while step < agents.CHUNK:
         state, step, _ = agent.advance(state, vector, np.ones(2, bool), step, agents.CHUNK)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 from discover_rl.core.types import PolicyHead, Spec
 from discover_rl.storage.policies import Policy
@@ -55,6 +56,19 @@ except discover_rl.UserError as error:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_plan_that_would_have_to_train_says_so_too(tmp_path):
+    (tmp_path / "small.toml").write_text(
+        'steps = 3000\n[grid]\ntask = "Pendulum-v1"\nalgorithm = "td3"\nstrategy = "none"\n'
+    )
+    done = without_posix(f"""
+from discover_rl.cli import main
+sys.argv = ["discover", "plan", {str(tmp_path / "small.toml")!r}, "--out", {str(tmp_path)!r}]
+main()
+""")
+    assert done.returncode == 2, done.stderr
+    assert "Training locks its folder by flock" in done.stderr.splitlines()[-1]
+
+
 def test_the_workflow_calls_the_verbs_of_the_makefile_on_every_python_that_is_named():
     workflow = (ROOT / ".github/workflows/check.yml").read_text()
     verbs = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -64,6 +78,15 @@ def test_the_workflow_calls_the_verbs_of_the_makefile_on_every_python_that_is_na
     named = [it.rpartition(" ")[2] for it in project["classifiers"] if "Python :: 3." in it]
     (matrix,) = re.findall(r"python-version: \[(.*)\]", workflow)
     assert re.findall(r"[\d.]+", matrix) == named == ["3.11", "3.12", "3.13"]
+
+
+def test_tests_need_nothing_that_has_no_wheel():
+    """labmaze, which dm_control needs, has none for Python 3.13 and is built by Bazel."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    wanted = [Requirement(it) for it in groups["dev"] if isinstance(it, str)]
+    (marker,) = [it.marker for it in wanted if it.name == "dm-control"]
+    pythons = ("3.11", "3.12", "3.13")
+    assert [marker.evaluate({"python_version": it}) for it in pythons] == [True, True, False]
 
 
 @pytest.mark.parametrize("path", ["pyproject.toml", "constraints.txt"])

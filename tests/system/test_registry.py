@@ -1,6 +1,7 @@
 """Strategies and algorithms of one's own: registered, by module:name, by entry points."""
 
 import importlib
+import inspect
 import re
 import sys
 from importlib import metadata
@@ -10,9 +11,11 @@ import pytest
 
 import discover_rl
 from discover_rl import algorithms, strategies
+from discover_rl.algorithms import AlgorithmModule
 from discover_rl.config import Request, pairs, resolve
 from discover_rl.core.types import UserError
 from discover_rl.storage.records import Record
+from discover_rl.strategies import StrategyModule
 from discover_rl.strategies.interface import View
 from discover_rl.system.registry import Registry
 from discover_rl.training import headers, job
@@ -116,6 +119,22 @@ def test_what_is_registered_is_listed(capfd):
     assert "patient    TD3 that waits" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("registry", "protocol"),
+    [(strategies.registry, StrategyModule), (algorithms.registry, AlgorithmModule)],
+)
+def test_every_member_has_what_its_protocol_documents(registry, protocol):
+    methods = [name for name, it in vars(protocol).items() if inspect.isfunction(it)]
+    methods = [name for name in methods if not name.startswith("_")]
+    assert {*registry.needs} == {*methods, *protocol.__annotations__}
+    for name in registry.members:
+        member = registry.load(name)
+        assert isinstance(member.Hyper, type), name
+        for method in methods:
+            documented = list(inspect.signature(getattr(protocol, method)).parameters)[1:]
+            assert list(inspect.signature(getattr(member, method)).parameters) == documented, name
+
+
 def test_the_example_of_the_page_works(write, tmp_path, monkeypatch):
     page = (ROOT / "docs/customise.md").read_text()
     (tmp_path / "loud.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1])
@@ -142,6 +161,14 @@ def test_the_example_of_the_page_works(write, tmp_path, monkeypatch):
 def test_a_module_that_does_not_is_one_sentence(word, sentence):
     with pytest.raises(UserError, match=sentence):
         asked(word)
+
+
+@pytest.mark.parametrize("name", ["unheard_of", "evil:x", "off_policy", "interface", ""])
+def test_a_name_from_a_file_that_nobody_registered_is_one_sentence(name):
+    """Nor is any other module of the package taken for a member."""
+    for kind in (algorithms, strategies):
+        with pytest.raises(UserError, match=f"There is no (algorithm|strategy) {name};"):
+            kind.load(name)
 
 
 def test_what_cannot_be_registered_is_refused():

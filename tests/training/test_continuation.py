@@ -6,14 +6,16 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from discover_rl.config import Request, resolve
 from discover_rl.core.types import UserError
 from discover_rl.storage import kept_checkpoints
 from discover_rl.storage.records import Record
 from discover_rl.training import continuation, launch
+from discover_rl.training.job import Job
 from discover_rl.training.observers import Observer
+from tests.helpers.lanes import listing
 from tests.helpers.trainings import assert_same_files, runs_of, stop_at
 
 KEEP = {"compute.keep_checkpoint": True}
@@ -62,9 +64,16 @@ def test_a_longer_run_that_is_stopped_goes_on(short, long, tmp_path):
     for step in (100, 150):
         stop_at(step, runs_of(**KEEP), out)
     launch.train(runs_of(), out)  # what is not to be kept any more is removed
-    assert not list(out.glob("*/checkpoint"))
+    assert len(list(out.glob("*/checkpoint"))) == 2
+    assert not list(out.glob("*/checkpoint/replay"))
     lines = [Record(it / "seed-1/record.jsonl").lines[1:] for it in (out, long)]
     assert lines[0] == lines[1]
+
+
+def test_a_worker_is_known_to_go_on_from_there(short, tmp_path):
+    """Before it has begun: the terminal says at which step."""
+    job = Job(runs_of(**KEEP), short, tmp_path / "0")
+    assert [job.step, job._replace(longer=True).step, job._replace(left=True).step] == [0, 100, 100]
 
 
 def test_killed_before_all_records_are_longer(short, long, tmp_path, monkeypatch):
@@ -125,9 +134,44 @@ def test_what_would_not_be_exact_is_refused_in_a_sentence(short, tmp_path, monke
     monkeypatch.undo()
     monkeypatch.setattr(continuation, "_outgrown", lambda *given: True)
     refused(out, "replay buffer has lost")
-    for path in out.glob("*/checkpoint"):
-        shutil.rmtree(path)
-    refused(out, "was not kept .compute.keep_checkpoint=true keeps it.")
+    without_checkpoints(out)
+    refused(out, "its last checkpoint is gone, so it cannot go on.$")
+
+
+def test_a_run_that_has_not_ended_gets_no_more_steps_yet(tmp_path):
+    (before,), (run,) = runs_of(steps=1000, seeds=1), runs_of(seeds=1, steps=2000)
+    Record(tmp_path / "seed-0/record.jsonl").begin({"run": before.to_json()})
+    with pytest.raises(UserError, match=r"seed-0 in .* is on its way to 1,000 steps; train it to"):
+        launch.train([run], tmp_path)
+
+
+def test_without_its_replay_a_run_is_refused_and_a_warm_start_offered(tmp_path):
+    """On-policy there is none, and any run that has ended can go on."""
+    launch.train(runs_of(steps=60, seeds=1), tmp_path / "off")
+    why = "its replay was not kept .compute.keep_checkpoint=true keeps it., so going on would not"
+    refused(tmp_path / "off", f"{why} be exact; --from .*seed-0 starts a new run", seeds=1)
+    on = {"algorithm": "ppo", "strategy": "none", "seeds": 1, "lr_decay": 0, "horizon": 40}
+    launch.train(runs_of(steps=60, **on), tmp_path / "on")
+    launch.train(runs_of(**on), tmp_path / "on")
+    launch.train(runs_of(**on), tmp_path / "long")
+    assert_same_files(tmp_path / "on", tmp_path / "long")
+
+
+def test_whatever_has_changed_of_what_was_kept_is_refused(short, tmp_path):
+    out = copied(short, tmp_path / "out")
+    before = listing(out)
+    for path in sorted((out / "seed-1/checkpoint").rglob("*.*")):
+        content = path.read_bytes()
+        for at in range(0, len(content), max(1, len(content) // 20)):
+            changed = bytes([content[at] ^ 1])
+            path.write_bytes(content[:at] + changed + content[at + 1 :])
+            with pytest.raises(UserError, match=r"damaged|format"):
+                launch.train(runs_of(**KEEP), out)
+        path.write_bytes(content)
+    assert listing(out) == before
+    shutil.rmtree(out / "seed-1/checkpoint")
+    shutil.copytree(out / "seed-0/checkpoint", out / "seed-1/checkpoint")
+    refused(out, "seed-1 is of another run than the record there")
 
 
 @pytest.mark.parametrize(
@@ -139,13 +183,13 @@ def test_settings_that_change_over_a_run_are_named(name, value):
     assert continuation.changing_settings(runs_of(seeds=1)[0]) == ""
 
 
-def test_a_replay_buffer_that_lost_something_may_not_grow(tmp_path):
+def test_a_replay_buffer_that_lost_something_may_not_grow(tmp_path, monkeypatch):
     """Rows run out where episodes are short; then transitions leave before there are as many."""
     launch.train(runs_of(seeds=1, steps=60, **KEEP), tmp_path)
     (run,) = runs_of(seeds=1)
     assert not continuation._outgrown(run, 60, tmp_path)
-    lane = tmp_path / "seed-0/checkpoint/lane.safetensors"
-    save_file(load_file(lane) | {"replay.oldest": np.array(3, np.int32)}, lane)
+    counted = kept_checkpoints.counters(tmp_path / "seed-0") | {"oldest": 3}
+    monkeypatch.setattr(kept_checkpoints, "counters", lambda folder: counted)
     assert continuation._outgrown(run, 60, tmp_path)
     (fixed,) = runs_of(seeds=1, replay_size=50)
     assert not continuation._outgrown(fixed, 60, tmp_path)

@@ -9,6 +9,7 @@ from discover_rl.storage import load_run
 from discover_rl.storage.policies import load_policy
 from discover_rl.storage.records import Record, read_record
 from discover_rl.training import launch
+from discover_rl.training.evaluation import Evaluator
 from discover_rl.training.observers import Observer, Observers
 from tests.helpers.records import analysed, declare, write_record
 from tests.helpers.trainings import assert_same_files, runs_of, stop_at
@@ -109,6 +110,18 @@ def test_an_observer_ends_a_run_by_its_answer(whole, tmp_path, processes):
     if processes == 1:
         assert lines(tmp_path, 0) == lines(whole, 0)
         assert before == lines(whole, 1)[:3]
+
+
+def test_an_answer_that_comes_late_ends_the_run_where_it_is_by_then(tmp_path, monkeypatch):
+    """Beside training on a GPU, evaluations are known later; the next one may have begun by then,
+    and its answer counts, too."""
+    monkeypatch.setattr(Evaluator, "ready", lambda self: False)
+    launch.train(runs_of(), tmp_path, Observers([StopSeed(1, 60), StopSeed(0, 120)]))
+    for seed in (0, 1):
+        assert not read_record(tmp_path / f"seed-{seed}/record.jsonl").damage
+        assert [line["step"] for line in lines(tmp_path, seed)] == [0, 60, 120, 120]
+        assert lines(tmp_path, seed)[-1]["event"] == "stopped"
+        assert load_policy(tmp_path / f"seed-{seed}").about["step"] == 120
 
 
 def test_what_an_observer_has_ended_stays_so_after_a_kill(tmp_path):

@@ -239,3 +239,13 @@ def test_a_policy_without_a_seed_starts_from_seed_zero():
     net, spec = network("Diary-v0", 1)
     evaluate_policy(Policy(policy_of(net, spec, 0, 0).net, spec, PolicyHead()), "Diary-v0", 1)
     assert starts()[0][0] == 100
+
+
+def test_a_backend_that_lacks_the_task_is_refused():
+    task = "BipedalWalker-v3"
+    net, spec = network(task, 1)
+    policy = Policy(
+        policy_of(net, spec, 0, 0).net, spec, PolicyHead(), {"task": task, "backend": "envpool"}
+    )
+    with pytest.raises(UserError, match=r"env\.backend=envpool does not have BipedalWalker-v3"):
+        evaluate_policy(policy, task, 1)

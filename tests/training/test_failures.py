@@ -88,12 +88,13 @@ def test_a_lane_that_diverges_stops_alone(tmp_path):
 class Sour(gymnasium.Env):
     """Rewards are NaN in episodes of seed 100, with which the evaluation of run 0 begins."""
 
+    bitter = np.nan
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed, options=options)
-        self.reward = np.nan if seed == 100 else 1.0
+        self.reward = self.bitter if seed == 100 else 1.0
         return np.zeros(1, np.float32), {}
 
     def step(self, action):
@@ -103,11 +104,20 @@ class Sour(gymnasium.Env):
 gymnasium.register("Sour-v0", entry_point=Sour)
 
 
+SOUR = {
+    np.nan: {"event": "crashed", "reason": "the reward is not finite"},
+    1e300: {"event": "crashed", "reason": "the reward 1e+300 is too large for single precision"},
+    3e38: {"event": "diverged", "quantity": "evaluation"},  # as is a sum of a few of these
+}
+
+
 @pytest.mark.slow
-def test_an_evaluation_that_is_not_finite_stops_its_lane_alone(tmp_path):
+@pytest.mark.parametrize("reward", SOUR)
+def test_an_evaluation_that_is_not_finite_stops_its_lane_alone(tmp_path, monkeypatch, reward):
+    """Or is larger than single precision has."""
+    monkeypatch.setattr(Sour, "bitter", reward)
     records = launch.train(runs_of("Sour-v0", 60), tmp_path)
-    failure = {"step": 0, "event": "diverged", "quantity": "evaluation"}
-    assert records["seed-0"].failure == failure
+    assert records["seed-0"].failure == {"step": 0} | SOUR[reward]
     assert records["seed-1"].done
 
 

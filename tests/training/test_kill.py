@@ -64,6 +64,9 @@ def kill_and_resume(out: Path, kills: int, algorithm: str, settings: dict, **req
         ("gymnasium_robotics:PointMaze_UMaze-v3", "td3", "rnd", 2, 4000, {}),
         ("gymnasium_robotics:FetchReach-v4", "td3", "corner", 2, 4000, {}),
         ("discover_rl:SparseHopper-v0", "td3", "see", 2, 4000, {}),
+        # Several environments, a ring of replay for each.
+        ("Pendulum-v1", "td3", "pink", 3, 4000, {"env.count": 4, "compute.keep_replay": True}),
+        ("Hopper-v5", "ddpg", "psne", 2, 4000, {"env.count": 5, "replay_size": 1000}),
     ],
 )
 def test_kill_9_loses_nothing(tmp_path, task, algorithm, strategy, kills, steps, more):

@@ -15,6 +15,25 @@ SETTINGS = {
 }
 
 
+def trained(out, algorithm, strategy, steps, seeds=1, **settings):
+    """Train on Pendulum-v1, evaluating every 1,000 steps; return the results."""
+    return discover_rl.train(
+        "Pendulum-v1",
+        algorithm=algorithm,
+        strategy=strategy,
+        steps=steps,
+        seeds=seeds,
+        out=out,
+        observer=Observer(),
+        **{"eval.every": 1000} | SETTINGS[algorithm] | settings,
+    )
+
+
+def best_of_the_last(evaluations, result):
+    """The best mean return of the last ones: a single one may be bad by chance."""
+    return max(np.mean(returns) for returns in result.returns[-evaluations:])
+
+
 # Each takes a minute, so not every pair is here.
 CELLS = [
     *[("td3", "gaussian"), ("td3", "noisynet"), ("td3", "discover")],
@@ -25,20 +44,17 @@ CELLS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "strategy"), CELLS)
 def test_pendulum_is_solved_within_15000_steps(tmp_path, algorithm, strategy):
-    results = discover_rl.train(
-        "Pendulum-v1",
-        algorithm=algorithm,
-        strategy=strategy,
-        steps=15_000,
-        seeds=3,
-        out=tmp_path,
-        observer=Observer(),
-        **{"eval.every": 1000},
-        **SETTINGS[algorithm],
-    )
-    for result in results:
-        # The best of the last three evaluations: a single one may be bad by chance.
-        assert max(np.mean(returns) for returns in result.returns[-3:]) > -250, result.path
+    for result in trained(tmp_path, algorithm, strategy, 15_000, seeds=3):
+        assert best_of_the_last(3, result) > -250, result.path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "count"), [("td3", 4), ("sac", 8)])
+def test_pendulum_is_solved_as_soon_by_several_environments(tmp_path, algorithm, count):
+    """The same bound after the same steps as with one environment."""
+    several = {"env.count": count}
+    for result in trained(tmp_path, algorithm, "discover", 15_000, seeds=3, **several):
+        assert best_of_the_last(3, result) > -250, result.path
 
 
 @pytest.mark.slow
@@ -54,40 +70,21 @@ def test_pendulum_is_solved_within_15000_steps(tmp_path, algorithm, strategy):
 def test_pendulum_is_solved_by_optimism_a_bonus_or_a_second_policy(
     tmp_path, algorithm, strategy, settings
 ):
-    results = discover_rl.train(
-        "Pendulum-v1",
-        algorithm=algorithm,
-        strategy=strategy,
-        steps=9000,
-        seeds=2,
-        out=tmp_path,
-        observer=Observer(),
-        **{"eval.every": 1000, "eval.episodes": 5},
-        **SETTINGS[algorithm],
-        **settings,
-    )
-    for result in results:
-        assert max(np.mean(returns) for returns in result.returns[-3:]) > -250, result.path
+    settings = {"eval.episodes": 5} | settings
+    for result in trained(tmp_path, algorithm, strategy, 9000, seeds=2, **settings):
+        assert best_of_the_last(3, result) > -250, result.path
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "strategy"),
-    [("td3", "pink"), ("td3", "zeta"), ("td3", "corner"), ("sac", "gsde")],
+    [("td3", "pink"), ("td3", "zeta"), ("td3", "corner"), ("sac", "gsde"), ("td3", "seek")],
 )
 def test_pendulum_is_learned_with_any_noise(tmp_path, algorithm, strategy):
-    (result,) = discover_rl.train(
-        "Pendulum-v1",
-        algorithm=algorithm,
-        strategy=strategy,
-        steps=10_000,
-        out=tmp_path,
-        observer=Observer(),
-        **{"eval.every": 1000, "eval.episodes": 5},
-        **SETTINGS[algorithm] | {"batch_size": 64},
-    )
+    settings = {"eval.episodes": 5, "batch_size": 64}
+    (result,) = trained(tmp_path, algorithm, strategy, 10_000, **settings)
     assert np.mean(result.returns[0]) < -800
-    assert max(np.mean(returns) for returns in result.returns[-4:]) > -300, result.path
+    assert best_of_the_last(4, result) > -300, result.path
 
 
 SHORT = {"hidden": (64, 64), "lr_decay": 0.0, "gae_lambda": 0.95}
@@ -124,4 +121,4 @@ def test_a_pole_is_balanced_on_policy(tmp_path, algorithm, strategy):
     )
     for result in results:
         assert np.mean(result.returns[0]) < 30
-        assert max(np.mean(returns) for returns in result.returns[-3:]) > 200, result.path
+        assert best_of_the_last(3, result) > 200, result.path

@@ -6,11 +6,12 @@ import jax
 import pytest
 
 from discover_rl.config import Request, resolve
-from discover_rl.core import replay_buffer
+from discover_rl.core import replay_buffer, replay_rings
 from discover_rl.core.types import Spec, UserError
 from discover_rl.system import hardware
 from discover_rl.training import memory
 from tests.cli.test_cli import discover
+from tests.system.test_modules import save_policy
 
 PENDULUM = Spec((3,), (1,), (-2.0,), (2.0,), 200)
 RACING = Spec((96, 96, 3), (3,), (-1.0, 0.0, 0.0), (1.0, 1.0, 1.0), 1000)
@@ -24,6 +25,15 @@ def test_a_replay_is_counted_to_the_byte():
     shapes = jax.eval_shape(lambda: replay_buffer.init(1_000_000, 3, 1))
     exact = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     assert memory.need(runs()[0], PENDULUM).data == exact - 12  # three counters
+
+
+@pytest.mark.parametrize("steps", [9_000, 1_000_000])
+def test_rings_of_several_environments_are_counted_to_the_byte(steps):
+    settings = {"env.count": 4, "eval.every": 1000, "replay_size": 50_003}
+    each = min(50_003 // 4, steps // 4)
+    shapes = jax.eval_shape(lambda: replay_rings.init(4, each, 3, 1))
+    exact = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+    assert memory.need(runs(steps, **settings)[0], PENDULUM).data == exact - 4 * 12
 
 
 def test_a_run_shorter_than_its_replay_needs_less():
@@ -71,6 +81,16 @@ def test_the_command_refuses_in_one_sentence(tmp_path, monkeypatch, capfd):
     assert not list(tmp_path.rglob("record.jsonl"))
 
 
+def test_runs_of_a_tuning_that_differ_in_size_are_added_up(monkeypatch):
+    monkeypatch.setattr(hardware, "place", lambda on_policy: "cpu")
+    monkeypatch.setattr(hardware, "available_memory", lambda: 24 * 10**9)
+    small, large = (runs(1000, hidden=widths) for widths in ((8, 8), (20_000, 20_000)))
+    memory.check(small, PENDULUM)
+    for together in (small + large, large + small):
+        with pytest.raises(UserError, match=r"2 runs, the largest .* smaller networks than hidden"):
+            memory.check(together, PENDULUM)
+
+
 def test_what_is_free_is_no_more_than_there_is():
     assert 0 < hardware.available_memory() <= hardware.memory()
 
@@ -81,4 +101,25 @@ def test_needs_add_up():
     wider = dataclasses.replace(runs()[0].hyper, hidden=(512, 512))
     assert (
         memory.need(dataclasses.replace(runs()[0], hyper=wider), PENDULUM).networks > need.networks
+    )
+
+
+def test_environments_of_dm_control_take_more(monkeypatch):
+    monkeypatch.setattr(hardware, "place", lambda on_policy: "cpu")
+    monkeypatch.setattr(hardware, "available_memory", lambda: 24 * 10**9)
+    (few,) = runs(2560, **{"env.count": 256, "eval.every": 256})
+    memory.check([few], PENDULUM)
+    with pytest.raises(UserError, match=r"needs about 29 GB .* --set env.count=\d+ would fit"):
+        memory.check([dataclasses.replace(few, task="dm_control/dog-run-v0")], PENDULUM)
+
+
+@pytest.mark.parametrize("video", [False, True])
+def test_an_evaluation_that_does_not_fit_is_refused(tmp_path, monkeypatch, capfd, video):
+    save_policy(tmp_path / "run", "Pendulum-v1")
+    monkeypatch.setattr(hardware, "available_memory", lambda: 2 * 10**9)
+    more = ["--video", str(tmp_path / "x.mp4")] if video else []
+    assert discover("evaluate", str(tmp_path / "run"), "--episodes", "3000", *more) == 2
+    assert capfd.readouterr().err == (
+        "3,000 environments of Pendulum-v1 need about 3 GB of memory, and this machine has 2.0 GB "
+        "free; ask for fewer episodes.\n"
     )

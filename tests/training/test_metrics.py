@@ -2,10 +2,13 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 import safetensors.numpy
 
+from discover_rl.agents.off_policy.agent import OffPolicyAgent
+from discover_rl.agents.on_policy.metrics import RolloutMetrics
 from discover_rl.config import Request, resolve
 from discover_rl.envs.gymnasium_vector import GymnasiumVector
 from discover_rl.storage.records import Record, read_record
@@ -21,8 +24,8 @@ PPO = {"value", "value_loss", "policy_loss", "strategy_loss", "noise", "std", "e
 PPO |= {"clip_fraction", "explained_variance", "actor_lr", "episodes", "return", "length"}
 
 
-class Heard(Observer):
-    """Keeps what it hears of metrics."""
+class Received(Observer):
+    """Keeps the metrics that it receives."""
 
     def __init__(self):
         self.all = []
@@ -41,11 +44,11 @@ def record_of(out, seed=0) -> Record:
 
 @pytest.fixture(scope="module")
 def td3(tmp_path_factory):
-    """A run of TD3 with metrics, and what an observer heard of them."""
-    out, heard = tmp_path_factory.mktemp("td3"), Heard()
+    """A run of TD3 with metrics, and what an observer received."""
+    out, received = tmp_path_factory.mktemp("td3"), Received()
     runs = runs_of(**{"metrics.every": EVERY, "compute.keep_replay": True})
-    launch.train(runs, out, heard)
-    return out, heard
+    launch.train(runs, out, received)
+    return out, received
 
 
 def test_a_line_has_losses_rates_noise_and_the_training_episodes(td3):
@@ -76,11 +79,12 @@ def test_metrics_and_evaluations_of_a_step_are_on_the_same_batch(td3):
 
 
 def test_observers_hear_the_lines_and_how_fast_it_went(td3):
-    out, heard = td3
+    out, received = td3
     for seed in (0, 1):
-        mine = [(step, metrics) for name, step, metrics, _ in heard.all if name == f"seed-{seed}"]
+        every = [it for it in received.all if it[0] == f"seed-{seed}"]
+        mine = [(step, metrics) for _, step, metrics, _ in every]
         assert mine == [(line["step"], line["metrics"]) for line in lines_of(out, seed)]
-    assert all(0 < speed < 1e6 for *_, speed in heard.all)
+    assert all(0 < speed < 1e6 for *_, speed in received.all)
     assert "second" not in (out / "seed-0" / "record.jsonl").read_text()
 
 
@@ -137,6 +141,37 @@ def test_lines_wait_for_an_evaluation_that_goes_on_beside_training(tmp_path, mon
     monkeypatch.setattr(Evaluator, "ready", lambda self: False)
     launch.train(runs_of(**asked), tmp_path / "other")
     assert_same_files(tmp_path / "one", tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "owner", "name"),
+    [("td3", OffPolicyAgent, "metrics"), ("ppo", RolloutMetrics, "note")],
+)
+def test_what_measures_is_compiled_before_the_first_step(
+    tmp_path, monkeypatch, algorithm, owner, name
+):
+    """Later it would hold up training while the terminal shows a rate of steps."""
+    compiled, late, measure = [], [], getattr(owner, name)
+
+    def watched(*given):
+        before = len(compiled)
+        found = measure(*given)
+        late.append(compiled[before:])
+        return found
+
+    def listen(event, seconds, **about):
+        compiled.extend([event] if "backend_compile" in event else [])
+
+    monkeypatch.setattr(owner, name, watched)
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        runs = runs_of(algorithm=algorithm, steps=120, seeds=1, **{"metrics.every": 40})
+        launch.train(runs, tmp_path)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert compiled
+    assert late
+    assert not any(late)
 
 
 def test_the_cadence_makes_no_other_run():

@@ -76,7 +76,7 @@ def test_relative_folders_are_relative_to_the_present_one(monkeypatch, tmp_path)
     nothing = SimpleNamespace(nodes=list, remote=lambda **_: lambda function: None)
     (job,), _ = engine._placed(nothing, jobs_of(Path("results"), {}))
     assert job.out == tmp_path / "results" / "0"
-    assert job.workdir == tmp_path / "results" / "work-0"
+    assert job.workdir == tmp_path / "results" / "0" / "work"
 
 
 def test_a_node_that_does_not_share_the_folder_is_a_user_error(monkeypatch, tmp_path):
@@ -163,7 +163,7 @@ def test_stopped_and_resumed(cluster, whole, tmp_path):
     assert steps[0] == 0
     assert steps[2] >= 500
     (waited,) = [job for job in jobs if checkpoints.find(job.workdir) is None]
-    assert not waited.out.exists()
+    assert [path.name for path in waited.out.iterdir()] == ["work"]  # nothing of a run
     assert jobs.index(waited) not in recorder.events
     assert engine.run(jobs[:2], Recorder(), bool) == [None, None]
     assert_same_files(whole / "2", tmp_path / "0")

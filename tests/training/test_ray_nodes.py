@@ -90,9 +90,9 @@ from pathlib import Path
 from discover_rl.training.engines import ray
 from discover_rl.training.events import Started
 from tests.helpers.ray_jobs import Recorder, jobs_of
-jobs, heard = jobs_of(Path(sys.argv[1]), *{requests!r}), Recorder()
-ray.run(jobs, heard, bool, address=sys.argv[2], checkpoint_seconds=0.1)
-print(*(heard.of_kind(i, Started)[0].step for i in range(2)))
+jobs, received = jobs_of(Path(sys.argv[1]), *{requests!r}), Recorder()
+ray.run(jobs, received, bool, address=sys.argv[2], checkpoint_seconds=0.1)
+print(*(received.of_kind(i, Started)[0].step for i in range(2)))
 """
 
 

@@ -1,6 +1,7 @@
 """What the terminal shows of training: plain lines for logs."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from rich.console import Console
 
 from discover_rl import config
 from discover_rl.cli.train import show_results
+from discover_rl.storage.results import Result
 from discover_rl.training.events import EvaluationTime
 from discover_rl.training.observers import terminal
 from tests.cli.test_cli import SETTINGS
@@ -31,8 +33,23 @@ def test_an_evaluation_is_one_line_however_long(swept, capfd):
 def test_a_folders_name_is_printed_as_it_is(swept, capfd, folder):
     terminal.Lines(Path(folder)).started(swept, 0)
     assert f"in {folder}" in " ".join(capfd.readouterr().out.split())
-    show_results([], Path(folder))
-    assert folder in capfd.readouterr().out
+    show_results([], Path(folder + "/longer-than-its-table"))
+    assert capfd.readouterr().out.startswith(folder + "/longer-than-its-table\n")
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "columns"),
+    [(6, "run steps last return"), (60, "run steps last return mean of last 10 evaluations")],
+)
+def test_scores_that_are_last_returns_are_shown_once(swept, capfd, tmp_path, evaluations, columns):
+    about, steps = swept[0].to_json(), [20 * number for number in range(evaluations)]
+    done = Result(tmp_path / "a/seed-0", about, steps, [[float(step)] for step in steps])
+    failed = Result(tmp_path / "a/seed-1", about, [0], [[0.0]], {"step": 7}, "reward is not finite")
+    show_results([done, failed], tmp_path)
+    words = re.sub(r"[^\w.\-/]+", " ", capfd.readouterr().out)
+    assert f" {columns} a/seed-0 {steps[-1]:,} ".replace(",", " ") in words
+    assert "a/seed-1 7 failed" in words
+    assert "a/seed-1 failed reward is not finite" in words
 
 
 def test_the_share_of_time_that_evaluation_takes_is_printed_once_and_at_the_end(swept, capfd):

@@ -30,10 +30,9 @@ def test_records_have_a_header_and_every_evaluation(whole):
     assert "saturation" in lines[-1]["report"]
     kinds = ("critic", "policy-best", "policy")
     names = [f"{kind}.{end}" for kind in kinds for end in ("json", "safetensors")]
-    assert files(whole / "seed-1") == sorted([*names, "record.jsonl"])
-    assert files(whole) == [".lock"] + [
-        f"seed-{i}/{it}" for i in range(2) for it in sorted([*names, "record.jsonl"])
-    ]
+    names += ["record.jsonl", "checkpoint/cohort.json", "checkpoint/lane.safetensors"]
+    assert files(whole / "seed-1") == sorted(names)
+    assert files(whole) == [".lock"] + [f"seed-{i}/{it}" for i in range(2) for it in sorted(names)]
 
 
 def test_the_best_policy_is_that_of_the_best_evaluation_since_learning_started(whole):

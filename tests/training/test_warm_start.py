@@ -13,8 +13,8 @@ from discover_rl import api, load_run, strategies
 from discover_rl.config import Start
 from discover_rl.core import networks, replay_buffer
 from discover_rl.core.types import Spec, UserError
-from discover_rl.envs.spaces import spaces
-from discover_rl.storage import kept_checkpoints
+from discover_rl.envs.backends import spaces
+from discover_rl.storage import checkpoints, kept_checkpoints, replay_segments
 from discover_rl.storage.records import Record
 from discover_rl.strategies.interface import Blueprint
 from discover_rl.training import continuation, launch
@@ -129,7 +129,8 @@ def test_another_state_of_the_other_is_noticed(old, new, tmp_path):
     source = shutil.copytree(old, tmp_path / "source")
     manifest = source / "checkpoint/cohort.json"
     asked = warm(source, tmp_path / "out", **CHANGED)
-    manifest.write_text(manifest.read_text() + "\n")
+    body = manifest.read_bytes().partition(b"\n")[2]
+    manifest.write_bytes(checkpoints.with_checksum(body + b"\n"))
     with pytest.raises(UserError, match="has changed since these runs were asked to start"):
         launch.train(asked, tmp_path / "out")
     with pytest.raises(UserError, match=r"holds another run: start\.checksum is"):
@@ -140,6 +141,17 @@ def test_another_state_of_the_other_is_noticed(old, new, tmp_path):
     with pytest.raises(UserError, match="holds another run: start"):  # a cold start
         launch.train(runs_of(steps=100, warmup=0, **CHANGED), new)
     assert not list((tmp_path / "out").rglob("record.jsonl"))
+
+
+def test_a_damaged_one_is_refused_in_a_sentence(old, tmp_path):
+    source = shutil.copytree(old, tmp_path / "source")
+    for path in sorted((source / "checkpoint").rglob("*.*")):
+        content = path.read_bytes()
+        for changed in (content[:-1], content[: len(content) // 2] + b"!" + content, b""):
+            path.write_bytes(changed)
+            with pytest.raises(UserError, match="damaged"):
+                launch.train(warm(source, tmp_path / "out", **CHANGED), tmp_path / "out")
+        path.write_bytes(content)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +182,36 @@ def test_there_must_be_something_to_start_from(old, tmp_path):
     with pytest.raises(UserError, match="which --fresh moves aside"):
         warm(source, tmp_path / "out", fresh=True)
     shutil.rmtree(source / "checkpoint")
-    with pytest.raises(UserError, match=r"kept no checkpoint .* compute.keep_checkpoint=true"):
+    with pytest.raises(UserError, match="has no checkpoint to start from; a run keeps it when"):
         warm(source, tmp_path)
+
+
+def test_without_its_replay_it_starts_with_all_else(old, tmp_path):
+    """A run that was asked to keep nothing has kept what it learned."""
+    launch.train(runs_of(steps=100, seeds=1), tmp_path / "bare")
+    bare = tmp_path / "bare/seed-0"
+    assert not (bare / "checkpoint/replay").exists()
+    jax.tree.map(np.testing.assert_array_equal, state_of(bare), state_of(old))
+    runs = warm(bare, tmp_path / "out", seeds=1)
+    assert (runs[0].start.step, runs[0].start.transitions) == (100, 0)
+    stop_at(0, runs, tmp_path / "out")
+    here = load_file(tmp_path / "out/checkpoint-0/seed-0.safetensors")
+    assert here["replay.inserted"] == 0
+    for name, array in state_of(old).items():
+        if name.startswith("learner."):
+            np.testing.assert_array_equal(here[name], array)
+    launch.train(runs, tmp_path / "out")
+    first = Record(tmp_path / "out/seed-0/record.jsonl").evaluations[0]
+    assert first["returns"] == load_run(bare).returns[-1]
+
+
+def test_no_replay_is_written_to_keep_the_rest(tmp_path, monkeypatch):
+    """It may be many gigabytes, and training would wait for it at its end."""
+    saved = []
+    monkeypatch.setattr(replay_segments, "save", lambda *given: saved.append(given) or {})
+    launch.train(runs_of(steps=100, seeds=1), tmp_path)
+    assert (tmp_path / "seed-0/checkpoint/lane.safetensors").exists()
+    assert len(saved) == 1, "that of step 0 alone"
 
 
 def test_transitions_of_another_task_stay_behind(old, tmp_path, monkeypatch):
@@ -188,16 +228,16 @@ def test_transitions_of_another_task_stay_behind(old, tmp_path, monkeypatch):
 
 def test_from_python(old, tmp_path):
     settings = OFF | {"warmup": 0}
-    out, heard = tmp_path / "out", []
+    out, received = tmp_path / "out", []
 
     class Listener(Observer):
         def noted(self, run, step, sentence):
-            heard.append(sentence)
+            received.append(sentence)
 
     (result,) = api.train(
         "Pendulum-v1", steps=20, out=out, start_from=old, observer=Listener(), **settings
     )
-    assert heard == [f"starts with the networks and 100 transitions of {old} at step 100"]
+    assert received == [f"starts with the networks and 100 transitions of {old} at step 100"]
     assert result.returns[0] == load_run(old).returns[-1]
 
 

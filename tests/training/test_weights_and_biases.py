@@ -1,5 +1,6 @@
 """Curves in Weights & Biases: one of its runs for each of ours."""
 
+import os
 import sys
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from discover_rl.core.types import UserError
 from discover_rl.storage.records import Record
+from discover_rl.system.paths import SpecialFile
 from discover_rl.training.observers.weights_and_biases import WeightsAndBiases
 from tests.cli.test_cli import TINY, discover
 from tests.training.test_observers import ONE, OTHER
@@ -99,3 +101,16 @@ def test_a_refused_login_says_how_to_log_in(tmp_path, wandb, where):
     setattr(wandb, where, refuse)
     with pytest.raises(UserError, match=r"in \(no key\); run `wandb login`, or set WANDB_MODE=off"):
         WeightsAndBiases(tmp_path, "exploration").evaluated(ONE, 0, [1.0], {})
+
+
+@pytest.mark.parametrize("content", [b"", b"../x", b"a b", b"\xff\xfe", b"x" * 5000, None])
+def test_what_is_no_id_of_theirs_is_refused(tmp_path, wandb, content):
+    path = tmp_path / ONE.name / "wandb-id"
+    path.parent.mkdir()
+    if content is None:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises((UserError, SpecialFile)):
+        WeightsAndBiases(tmp_path, "exploration").evaluated(ONE, 0, [1.0], {})
+    assert wandb.runs == []

@@ -274,7 +274,8 @@ def test_workers_that_share_a_gpu_have_separate_cores(tmp_path, monkeypatch):
     runs = config.resolve(
         config.Request("tests.helpers.fragile:Seated-v0", "td3", "none", 60, (0, 2, 3), small)
     )
-    jobs = [Job([run], tmp_path / "out", tmp_path / f"work-{run.seed}", "gpu") for run in runs]
+    out = tmp_path / "out"
+    jobs = [Job([run], out, out / f"work-{run.seed}", "gpu") for run in runs]
     outcomes = local.run(jobs, lambda *_: None, lambda: False, places={"cpu": 2, "gpu": 2})
     assert outcomes == [None] * 3
     cores = [set(json.loads(path.read_text())) for path in tmp_path.iterdir() if path.is_file()]

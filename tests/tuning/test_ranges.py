@@ -41,7 +41,7 @@ def test_a_range_has_the_type_of_its_setting(name, given, expected):
 @pytest.mark.parametrize(
     ("ranges", "sentence"),
     [
-        ({}, "There is nothing to tune; --range strategy.lam=0:1 would tune λ."),
+        ({}, "There is nothing to tune; --range actor_lr=1e-5:1e-2:log is a range."),
         ({"gama": "0:1"}, "There is no setting gama. Did you mean gamma?"),
         ({"gamma": "0.9:1.5"}, "gamma must be at least 0 and at most 1, not 1.5."),
         ({"gamma": "0.9,1.5"}, "gamma must be at least 0 and at most 1, not 1.5."),
@@ -87,3 +87,9 @@ def test_lanes_are_trials_times_seeds():
     assert tuning.make_plan(request, RANGES, lanes=10).batch == 3
     with pytest.raises(UserError, match="lanes must be at least 3, one for each seed, not 2"):
         tuning.make_plan(request, RANGES, lanes=2)
+
+
+def test_ten_thousand_choices_are_refused_at_once():
+    choices = ",".join(f"0.{number:05}" for number in range(10_000))
+    with pytest.raises(UserError, match="gamma must have 1,000 choices at most"):
+        planned({"gamma": choices})

@@ -13,7 +13,7 @@ from discover_rl import config
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.storage.files import locked
 from discover_rl.storage.records import Record
-from discover_rl.training import launch
+from discover_rl.training import headers, launch
 from discover_rl.training.observers import Observer
 from tests.cli.test_cli import discover
 from tests.helpers.trainings import OFF
@@ -35,7 +35,7 @@ def pretended(monkeypatch):
     """Training is replaced by a score that is best at λ = 0.3; the runs, by their folders."""
     trained = {}
 
-    def train(runs, out, *_):
+    def train(runs, out, *_, **__):
         trained[out.name] = runs
         records = {}
         for run in runs:
@@ -176,6 +176,14 @@ def test_another_request_is_refused_by_what_differs(tmp_path, pretended, change,
     assert (tmp_path / "journal.log").read_bytes() == journal
 
 
+@pytest.mark.parametrize("kind", ["task", "strategy", "algorithm"])
+def test_other_code_of_ones_own_is_another_tuning(tmp_path, pretended, monkeypatch, kind):
+    tuned(tmp_path, **QUICK)
+    monkeypatch.setattr(headers, "sources", lambda run: {f"{kind}_source": "12"})
+    with pytest.raises(UserError, match=f"{kind}'s source is nothing there and 12 here"):
+        tuned(tmp_path, **QUICK | {"trials": 20})
+
+
 JOURNALS = {
     "no JSON": (3, lambda line: b"nonsense"),
     "an empty line": (3, lambda line: b""),
@@ -281,11 +289,11 @@ def test_the_command_prints_a_table_and_how_to_train_with_the_best(tmp_path, pre
         f"{float(best['sd']):.1f}",
     ]
     assert f"3 of 3 trials; the best is trial {best['trial']} with" in out
-    assert "A score is of each run the last evaluation." in out
+    assert "The score of a run is the last evaluation." in out
 
 
 def test_ctrl_c_prints_how_to_continue(tmp_path, monkeypatch, capfd):
-    def train(*_):
+    def train(*_, **__):
         raise Stopped(120)
 
     monkeypatch.setattr(launch, "train", train)

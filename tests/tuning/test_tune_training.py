@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from discover_rl import config
 from discover_rl.agents.off_policy import agent
 from discover_rl.core.types import Stopped
+from discover_rl.storage import checkpoints, load_run
 from discover_rl.storage.records import Record
 from discover_rl.training import launch
 from discover_rl.training.observers import Observer
@@ -69,8 +71,8 @@ def test_a_tuning_that_is_stopped_in_a_batch_resumes_exactly(whole, tmp_path, mo
     with monkeypatch.context() as patch:
         train = launch.train
 
-        def train_until(runs, out, observer, _stopping, *options):
-            return train(runs, out, stop, stop.stopping, *options)
+        def train_until(runs, out, observer, _stopping, *options, **leg):
+            return train(runs, out, stop, stop.stopping, *options, **leg)
 
         patch.setattr(launch, "train", train_until)
         with pytest.raises(Stopped) as stopped:
@@ -106,31 +108,71 @@ def test_a_trial_that_diverges_fails_and_keeps_the_reason(tmp_path, capfd):
 
 KILLED = """
 import discover_rl
-discover_rl.tune("Pendulum-v1", {ranges!r}, steps=4000, seeds=1, trials=6, lanes=4, out={out!r},
+discover_rl.tune("Pendulum-v1", {ranges!r}, steps=4000, seeds=1, out={out!r},
                  checkpoint_seconds=0.2, processes=2, **{settings!r})
 """
+
+
+def command(out: Path, **settings) -> list[str]:
+    """A command that tunes in a process of its own."""
+    settings = OFF | {"eval.every": 500, **settings}
+    return [sys.executable, "-c", KILLED.format(ranges=RANGES, out=str(out), settings=settings)]
+
+
+def kill_once(words: list[str], found: Callable[[], bool]) -> None:
+    """Start a command, and kill it as soon as something is found."""
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    while not found():
+        assert process.poll() is None, "the process ended before it could be killed"
+        time.sleep(0.01)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
 
 
 @pytest.mark.slow
 def test_kill_9_loses_nothing(tmp_path):
     """Killed in the first batch and in the second, with two processes."""
-
-    def command(name: str) -> list[str]:
-        settings = OFF | {"eval.every": 1000}
-        code = KILLED.format(ranges=RANGES, out=str(tmp_path / name), settings=settings)
-        return [sys.executable, "-c", code]
-
-    subprocess.run(command("whole"), check=True, stdout=subprocess.DEVNULL)
+    options = {"trials": 6, "lanes": 4, "eval.every": 1000}
+    subprocess.run(command(tmp_path / "whole", **options), check=True, stdout=subprocess.DEVNULL)
+    words = command(tmp_path / "killed", **options)
     for batch in ("batch-000", "batch-001"):
-        process = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL)
-        while not any((tmp_path / "killed" / batch).glob("workers/*/checkpoint-*/cohort.json")):
-            assert process.poll() is None, "the process ended before it could be killed"
-            time.sleep(0.01)
-        time.sleep(0.3)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    subprocess.run(command("killed"), check=True, stdout=subprocess.DEVNULL)
+        workers = tmp_path / "killed" / batch
+        kill_once(words, lambda it=workers: any(it.glob("workers/*/checkpoint-*/cohort.json")))
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert (whole / "trials.csv").read_bytes() == (killed / "trials.csv").read_bytes()
     for batch in ("batch-000", "batch-001"):
         assert_same_files(whole / batch, killed / batch)
+
+
+@pytest.mark.slow
+def test_kill_9_prunes_the_same_trials(tmp_path):
+    """Killed on the way to the first rung, past it, and past the last, with two processes."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    options = {"trials": 12, "lanes": 6, "prune": "median"}
+    subprocess.run(command(whole, **options), check=True, stdout=subprocess.DEVNULL)
+    words = command(killed, **options)
+    for step in (0, 500, 2000):
+
+        def past(step=step) -> bool:
+            begun = [it for it in killed.glob("batch-001/workers/*") if checkpoints.find(it)]
+            return any(checkpoints.step_of(it) >= step for it in begun)
+
+        kill_once(words, past)
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    with (whole / "trials.csv").open() as file:
+        pruned = [row for row in csv.DictReader(file) if row["pruned"]]
+    assert 0 < len(pruned) < 6
+    assert (whole / "trials.csv").read_bytes() == (killed / "trials.csv").read_bytes()
+    for batch in ("batch-000", "batch-001"):
+        assert_same_files(whole / batch, killed / batch)
+    assert not list(whole.rglob("checkpoint-*"))
+    for row in pruned:
+        folder = whole / f"batch-001/trial-{row['trial']}/seed-1000"
+        assert load_run(folder).reason.startswith("pruned: with ")
+        assert (
+            load_run(folder).steps[-1]
+            == int(row["pruned"])
+            == load_run(folder).policy().about["step"]
+        )

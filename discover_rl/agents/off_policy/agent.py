@@ -23,7 +23,7 @@ from discover_rl.agents.build import build_algorithm
 from discover_rl.agents.interface import AgentSetup
 from discover_rl.agents.off_policy import transfer
 from discover_rl.agents.off_policy.fused_loop import FusedLoop
-from discover_rl.agents.off_policy.lane import Lane, State
+from discover_rl.agents.off_policy.lane import AgentState, Lane
 from discover_rl.agents.off_policy.packing import pack, packed_like, reads, unpack, without_unread
 from discover_rl.agents.off_policy.schedule import Updates, longest_cycle
 from discover_rl.agents.off_policy.step import Pending, environment_step
@@ -37,29 +37,46 @@ from discover_rl.system.compilation import compile_all, not_cached, with_precisi
 from discover_rl.system.hardware import accelerated
 
 CHUNK = 16
-"""Steps between two looks at the clock; on a GPU eight times as many, or those of a fused loop. A
-fused loop has at least so many steps."""
+"""The largest number of steps of one call of `advance` on a CPU. On a GPU it is 8 times as large,
+or that of a fused loop. This is also the smallest number of steps for which a fused loop is used.
+"""
 FUSED_STEPS = 512
-"""Steps of a fused loop at most."""
+"""The largest number of steps of a fused loop."""
 LONGEST_CYCLE = 8
 """The longest cycle of updates that a fused loop repeats: its program contains all of it."""
 
 _pack = jax.jit(pack)
 _unpack = jax.jit(unpack)
-_all_finite = functools.cache(lambda lanes: jnp.full(lanes, -1, jnp.int32))
+all_finite = functools.cache(lambda lanes: jnp.full(lanes, -1, jnp.int32))
+"""(lanes) → (lanes,) of −1: in no lane is anything not finite."""
 
 
 class OffPolicyAgent:
-    """The programs of a cohort (`agents.interface.Agent`). All states have lanes in front."""
+    """Acts and learns for a cohort by compiled programs (`agents.interface.Agent`).
+
+    All states have lanes in front. Here each lane has one environment; with `several_agent` it has
+    more of them.
+    """
+
+    lane_type = Lane
 
     def __init__(self, setup: AgentSetup):
-        assert setup.environments == 1  # a replay buffer has transitions in the order of one
-        self.spec, hyper = setup.spec, setup.hyper
+        self.spec, hyper, self.environments = setup.spec, setup.hyper, setup.environments
         algorithm, self.strategy = build_algorithm(setup)
-        sizes = hyper.batch_size, hyper.replay_size, setup.steps, setup.transitions
-        self.lane = Lane(setup.spec, algorithm, *sizes)
+        assert isinstance(algorithm, OffPolicyAlgorithm)
+        self.lane = self.lane_type(
+            setup.spec,
+            algorithm,
+            batch_size=hyper.batch_size,
+            replay_size=hyper.replay_size,
+            steps=setup.steps,
+            transitions=setup.transitions,
+            environments=setup.environments,
+            precision=setup.precision,
+        )
         self.warmup: int = hyper.warmup
         self.precision = setup.precision
+        self.measured = setup.metrics_every > 0
         self.on_gpu = accelerated()
         self.init = jax.jit(jax.vmap(self.lane.init))
         enter = jax.vmap(self.lane.enter, in_axes=(0, 0, 0, None))
@@ -94,26 +111,26 @@ class OffPolicyAgent:
         """Whether the strategy has `on_transition`, so that everything waits for transitions."""
         return self.algorithm.on_transition is not None
 
-    def place(self, state: State) -> State:
-        """The state on the device."""
+    def place(self, state: AgentState) -> AgentState:
+        """Put a state on the device."""
         return jax.device_put(state)
 
-    def like(self, *begin: Any) -> State:
-        """What has a state's shapes; the arguments are those of `init`."""
+    def like(self, *begin: Any) -> AgentState:
+        """Return the shapes of a state, without computing one; the arguments are `init`'s."""
         return jax.eval_shape(self.init, *begin)
 
     def due(self, step: int) -> Updates:
-        """The updates and events that follow the `step`-th environment step."""
-        if step == 1 and not self.waits:
-            return ()  # while the first step is made, there is nothing to learn from
+        """Return the updates and events that follow the `step`-th environment step."""
+        if step <= self.environments and not self.waits:
+            return ()  # while each makes its first step, there is nothing to learn from
         return self.strategy.schedule.updates(step, self.algorithm.due)
 
-    def nets(self, state: State) -> Net:
+    def nets(self, state: AgentState) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
         greedy = jax.vmap(lambda learner: self.algorithm.greedy(learner).net)
         return jax.device_get(greedy(state.learner))
 
-    def critics(self, state: State) -> Net:
+    def critics(self, state: AgentState) -> Net:
         """The critics' networks, on the host, lanes in front."""
         return jax.device_get(jax.vmap(self.algorithm.critic)(state.learner))
 
@@ -122,29 +139,30 @@ class OffPolicyAgent:
         """What the networks of `critics` take."""
         return self.algorithm.critic_head
 
-    def metrics(self, state: State, step: int) -> dict[str, Array]:
-        """What `report` has, with losses, learning rates and the amplitude of noise."""
+    def metrics(self, state: AgentState, step: int) -> dict[str, Array]:
+        """Return what `report` has, with losses, learning rates and the amplitude of noise."""
         now = np.int32(step)
         return self.report(state, now) | self._measure(state, now)
 
-    def prepare(self, state: State, vector: VectorEnv, step: int) -> None:
-        """Compile what the next steps, and the first that learn, are going to need."""
+    def prepare(self, state: AgentState, vector: VectorEnv, step: int) -> None:
+        """Compile what the next steps, the first that learn, report and metrics will need."""
+        diagnostics = [self.report, self._measure] if self.measured else [self.report]
+        reports = [program.lower(state, np.int32(step)) for program in diagnostics]
         starts = max(step + 1, 2), max(step, self.warmup) + 1
         if self.fuses(vector):
             ahead = [self.cycle_after(first - 1) for first in starts]
             cycles = {cycle for cycle, reach in ahead if reach >= CHUNK}
             with not_cached():
                 compile_all([self._fused_loop(vector, cycle).lower(state) for cycle in cycles])
+            compile_all(reports)
             return
-        lanes, size = len(state.seed), self.spec.observation_size
-        state = jax.eval_shape(self._packed, state)
+        lanes, state = len(state.seed), jax.eval_shape(self._packed, state)
         bad = jax.ShapeDtypeStruct((lanes,), jnp.int32)
-        inbox = self._sent(transfer.no_transition(lanes, size, 0))
-        pending = Pending(state.action, inbox)
+        pending = Pending(state.action, self.no_transition(lanes, 0))
         due = {self.due(first + i) for first in starts for i in range(CHUNK)}
-        lowered = [self._act.lower(*self._acting_part(state), bad, inbox)]
+        lowered = [*reports, self._act.lower(*self._acting_part(state), bad, pending.inbox)]
         lowered += [
-            self._learn(updates).lower(*self._learning_part(state), *pending)
+            self._lower_learning(updates, state, pending)
             for updates in due
             if updates or self.waits
         ]
@@ -153,8 +171,8 @@ class OffPolicyAgent:
         compile_all(lowered)
 
     def advance(
-        self, state: State, vector: VectorEnv, alive: np.ndarray, step: int, until: int
-    ) -> tuple[State, int, list[Divergence]]:
+        self, state: AgentState, vector: VectorEnv, alive: np.ndarray, step: int, until: int
+    ) -> tuple[AgentState, int, list[Divergence]]:
         """Act and learn on, no further than `until`; see `agents.interface.Agent`."""
         if self.fuses(vector):
             cycle, reach = self.cycle_after(step)
@@ -179,7 +197,7 @@ class OffPolicyAgent:
         return self.on_gpu and not self.waits and vector.xla is not None
 
     def cycle_after(self, step: int) -> tuple[tuple[Updates, ...], int]:
-        """The cycle of updates that the steps after `step` repeat, and for how many steps."""
+        """Return the cycle of updates that the next steps repeat, and how many steps do."""
         steps = range(step + 1, step + FUSED_STEPS + 1)
         truncate = self.strategy.schedule.truncate
         whole = sum(1 for _ in itertools.takewhile(lambda now: not truncate(now), steps))
@@ -187,35 +205,47 @@ class OffPolicyAgent:
 
     # Programs, and what they take of a state.
 
-    def store(self, state: State, pending: Pending | None) -> State:
+    def store(self, state: AgentState, pending: Pending | None) -> AgentState:
         """Store the pending transition, if there is one, without learning."""
         if pending is None:
             return state
         return state._replace(replay=self._store(state.replay, *pending))
 
-    def _learning_part(self, state: State) -> tuple[Any, ...]:
+    def no_transition(self, lanes: int, step: int) -> Any:
+        """A placeholder where there is no transition yet, as it is sent to the device."""
+        envs, size = lanes * self.environments, self.spec.observation_size
+        return self.sent(transfer.no_transition(envs, size, step))
+
+    def _learning_part(self, state: AgentState) -> tuple[Any, ...]:
         memory = state.memory if self.waits else ()
         return state.learner, state.replay, memory, state.seed
 
-    def _acting_part(self, state: State) -> tuple[Any, ...]:
+    def _lower_learning(self, updates: Updates, state: AgentState, pending: Pending) -> Any:
+        return self._learn(updates).lower(*self._learning_part(state), *pending)
+
+    def _acting_part(self, state: AgentState) -> tuple[Any, ...]:
         learner = state.learner
         if self.on_gpu and not self.algorithm.act_changes_state:
             if self._read is None:
-                lanes, size = len(state.seed), self.spec.observation_size
-                inbox = self._sent(transfer.no_transition(lanes, size, 0))
-                rest = state.memory, state.seed, _all_finite(lanes), inbox
+                lanes = len(state.seed)
+                inbox = self.no_transition(lanes, 0)
+                rest = state.memory, state.seed, all_finite(lanes), inbox
                 self._read = reads(self._act_program, learner, *rest)
             learner = without_unread(learner, self._read)
         return learner, state.memory, state.seed
 
-    def _sent(self, inbox: Inbox) -> Any:
-        """A transition as it is sent to the device."""
+    def sent(self, inbox: Inbox) -> Any:
+        """Encode a transition for its way to the device; for a CPU it stays as it is."""
         return transfer.encode(inbox) if self.on_gpu else inbox
 
-    def _packed(self, state: State) -> State:
+    def _received(self, inbox: Any) -> Inbox:
+        """The transition again, on the device, lanes in front."""
+        return transfer.decode(inbox, self.spec.observation_size)
+
+    def _packed(self, state: AgentState) -> AgentState:
         return state._replace(learner=_pack(state.learner)) if self.on_gpu else state
 
-    def _unpacked(self, state: State) -> State:
+    def _unpacked(self, state: AgentState) -> AgentState:
         return state._replace(learner=_unpack(state.learner)) if self.on_gpu else state
 
     def _learn_program(self, updates: Updates) -> Any:
@@ -229,7 +259,7 @@ class OffPolicyAgent:
             action: Action,
             inbox: Any,
         ) -> Any:
-            transition, new, step = transfer.decode(inbox, self.spec.observation_size)
+            transition, new, step = self._received(inbox)
             if not self.waits:
                 step = step + 1  # the one that is being made
             learned, *rest = each(
@@ -242,11 +272,10 @@ class OffPolicyAgent:
     def _store_program(
         self, buffer: replay_buffer.Replay, action: Action, inbox: Any
     ) -> replay_buffer.Replay:
-        transition = transfer.decode(inbox, self.spec.observation_size).transition
-        return jax.vmap(replay_buffer.insert)(buffer, action, transition)
+        return jax.vmap(self.lane.insert)(buffer, action, self._received(inbox).transition)
 
     def _act_program(self, learner: Any, memory: Any, seed: Array, bad: Array, inbox: Any) -> Any:
-        transition, _, step = transfer.decode(inbox, self.spec.observation_size)
+        transition, _, step = self._received(inbox)
         lanes = unpack(learner), memory, seed, bad, transition
         new, memory, action, reply = self.lane.act_all(*lanes, step, jnp.any(transition.ended))
         new = packed_like(learner, new) if self.algorithm.act_changes_state else None
@@ -258,42 +287,45 @@ class OffPolicyAgent:
 class StepByStep:
     """The operations of a step (`step.Operations`), by compiled programs and host environments."""
 
-    def __init__(self, agent: OffPolicyAgent, vector: VectorEnv, alive: np.ndarray, state: State):
+    def __init__(
+        self, agent: OffPolicyAgent, vector: VectorEnv, alive: np.ndarray, state: AgentState
+    ):
         self.agent, self.vector, self.waits = agent, vector, agent.waits
         self.alive, self.found = alive.copy(), list[Divergence]()
         self._executed: Any = jax.device_get(state.action.executed)
         self._reply: Any = None  # of the last action, not read yet
 
-    def send(self, state: State, token: Any) -> Any:
-        """Nothing yet: `receive` sends, after learning was started. So the device has work while
+    def send(self, state: AgentState, token: Any) -> Any:
+        """Do nothing yet: `receive` sends, after learning was started. So the device has work while
         the host waits for the actions."""
         del state
         return token
 
     def learn(
-        self, updates: Updates, state: State, pending: Pending | None, step: int, token: Any
-    ) -> tuple[State, Array]:
+        self, updates: Updates, state: AgentState, pending: Pending | None, step: int, token: Any
+    ) -> tuple[AgentState, Array]:
         """Start the program that stores what is pending and learns."""
         del token
         agent, lanes = self.agent, len(state.seed)
         if not updates and not self.waits:
-            return agent.store(state, pending), _all_finite(lanes)
+            return agent.store(state, pending), all_finite(lanes)
         if pending is None:
-            nothing = transfer.no_transition(lanes, agent.spec.observation_size, step - 1)
-            pending = Pending(state.action, agent._sent(nothing))
+            pending = Pending(state.action, agent.no_transition(lanes, step - 1))
         learner, buffer, bad = agent._learn(updates)(*agent._learning_part(state), *pending)
         return state._replace(learner=learner, replay=buffer), bad
 
-    def receive(self, state: State, step: int, token: Any, learned: Any) -> tuple[Any, Any]:
+    def receive(self, state: AgentState, step: int, token: Any, learned: Any) -> tuple[Any, Any]:
         """Send the actions to the environments and wait for their answers."""
         del state, learned
         self.read_reply(step - 1)
         truncate = self.agent.strategy.schedule.truncate(step)
         self.vector.send(self._executed, self.alive, truncate)
-        inbox = self.agent._sent(transfer.plain(self.vector.receive(), step))
+        inbox = self.agent.sent(transfer.plain(self.vector.receive(), step))
         return token, jax.device_put(inbox) if self.waits else inbox
 
-    def act(self, state: State, inbox: Any, bad: Array, step: int) -> tuple[State, Pending, Any]:
+    def act(
+        self, state: AgentState, inbox: Any, bad: Array, step: int
+    ) -> tuple[AgentState, Pending, Any]:
         """Start the program that chooses the next actions."""
         del step
         agent, before = self.agent, state.action

@@ -16,13 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from discover_rl.agents.off_policy.lane import Lane, Reply, State
+from discover_rl.agents.off_policy.lane import AgentState, Lane, Reply
 from discover_rl.agents.off_policy.schedule import Updates
 from discover_rl.agents.off_policy.step import Pending, environment_step
 from discover_rl.agents.off_policy.transfer import Inbox
 from discover_rl.core import replay_buffer
 from discover_rl.core.finite import QUANTITIES, Divergence
 from discover_rl.core.types import Array, Transition
+from discover_rl.envs.envpool_vector import EnvPoolVector
 from discover_rl.envs.envpool_xla import (
     Answer,
     EnvPoolXla,
@@ -38,7 +39,7 @@ from discover_rl.system.compilation import not_cached, with_precision
 class Carry(NamedTuple):
     """What the loop carries from step to step."""
 
-    state: State
+    state: AgentState
     pending: Pending  # the last transition, not in the replay buffer yet
     step: Array  # () environment steps made
     token: Array
@@ -54,7 +55,7 @@ class Owed(NamedTuple):
     steps: Array  # (lanes,) of the running episodes
 
     def paid(self, reward: Array, ended: Array, delay: int) -> tuple[Array, Owed]:
-        """What is paid after a step, and what is owed then.
+        """Return what is paid after a step, and what is owed then.
 
         Args:
             reward: (lanes,) the task's own, in double precision.
@@ -77,7 +78,12 @@ class FusedLoop:
     """
 
     def __init__(
-        self, lane: Lane, vector: Any, cycle: tuple[Updates, ...], longest: int, precision: str
+        self,
+        lane: Lane,
+        vector: EnvPoolVector,
+        cycle: tuple[Updates, ...],
+        longest: int,
+        precision: str,
     ):
         """Prepare the program.
 
@@ -89,11 +95,11 @@ class FusedLoop:
             precision: of matrix products.
         """
         self.lane, self.vector, self.cycle, self.longest = lane, vector, cycle, longest
-        self.xla: EnvPoolXla = vector.xla
+        self.xla = _xla_of(vector)
         self.program = jax.jit(with_precision(self._loop, precision), donate_argnums=0)
 
-    def __call__(self, state: State, alive: np.ndarray, step: int, rounds: int) -> Any:
-        """Go round the cycle so many times; the state, the step reached, and divergences."""
+    def __call__(self, state: AgentState, alive: np.ndarray, step: int, rounds: int) -> Any:
+        """Go round the cycle `rounds` times; return the state, the step reached and divergences."""
         with not_cached():  # the environments' address is part of the program
             owed = Owed(*self.vector.owed()) if self.vector.reward_delay > 1 else ()
             state, obs, bad, log = self.program(
@@ -106,8 +112,8 @@ class FusedLoop:
         found = [Divergence(i, QUANTITIES[what[i]], int(when[i])) for i in lost]
         return state, step + steps, sorted(found, key=lambda it: it.step)
 
-    def lower(self, state: State) -> Any:
-        """The program, to be compiled; `state` has the shapes."""
+    def lower(self, state: AgentState) -> Any:
+        """Lower the program, to be compiled for a state of these shapes."""
         number = jax.ShapeDtypeStruct((), jnp.int32)
         alive = jax.ShapeDtypeStruct((self.xla.environments,), bool)
         owed = jax.eval_shape(lambda: Owed(*self.vector.owed()))
@@ -119,7 +125,7 @@ class FusedLoop:
         """Words of a reward in the log: a sum is a double."""
         return 2 if self.xla.repeat > 1 else 1
 
-    def _loop(self, state: State, alive: Array, step: Array, rounds: Array, owed: Any) -> Any:
+    def _loop(self, state: AgentState, alive: Array, step: Array, rounds: Array, owed: Any) -> Any:
         lanes, size = self.xla.environments, self.xla.spec.observation_size
         width = 2 * size + self.xla.spec.action_size + self._reward_words + 1
         nothing, none = jnp.zeros((lanes, size)), jnp.zeros(lanes, bool)
@@ -188,31 +194,32 @@ class Traced:
 
     waits = False
 
-    def __init__(self, lane: Lane, vector: Any, alive: Array, owed: Any):
+    def __init__(self, lane: Lane, vector: EnvPoolVector, alive: Array, owed: Any):
         self.lane, self.vector, self.alive, self.owed = lane, vector, alive, owed
-        self.xla: EnvPoolXla = vector.xla
+        self.xla = _xla_of(vector)
         self.answer: Answer  # what was received, for the log
 
-    def send(self, state: State, token: Array) -> Array:
+    def send(self, state: AgentState, token: Array) -> Array:
         """Send the actions to the environments."""
         return self.xla.send(token, state.action.executed)
 
     def learn(
-        self, updates: Updates, state: State, pending: Pending, step: Array, token: Array
-    ) -> tuple[State, Array]:
+        self, updates: Updates, state: AgentState, pending: Pending, step: Array, token: Array
+    ) -> tuple[AgentState, Array]:
         """Store what is pending and learn, after the actions were sent."""
-        # All that learning takes comes after sending: XLA would store the action before, and have
-        # to copy the replay buffer for that.
-        learner, buffer, memory, seed, step = after(
-            (state.learner, state.replay, state.memory, state.seed, step), token
-        )
+        # Learning comes after sending: XLA would store the action before, and have to copy the
+        # replay buffer for that. All of learning needs a batch from the buffer, so the learner is
+        # not tied to the token: XLA fuses fewer operations on what is.
+        buffer, memory, seed, step = after((state.replay, state.memory, state.seed, step), token)
         transition, new, _ = pending.inbox
         learner, buffer, bad = self.lane.learn_all(updates)(
-            learner, buffer, memory, seed, pending.action, transition, new, step
+            state.learner, buffer, memory, seed, pending.action, transition, new, step
         )
-        return State(seed, learner, memory, buffer, state.action), bad
+        return AgentState(seed, learner, memory, buffer, state.action), bad
 
-    def receive(self, state: State, step: Array, token: Array, learned: Any) -> tuple[Array, Inbox]:
+    def receive(
+        self, state: AgentState, step: Array, token: Array, learned: Any
+    ) -> tuple[Array, Inbox]:
         """Wait for the environments, after learning; begin new episodes where some ended."""
         token, answer = self.xla.receive(after(token, learned))
         if self.xla.repeat > 1:
@@ -230,14 +237,14 @@ class Traced:
         return token, Inbox(transition, jnp.bool(True), step)
 
     def act(
-        self, state: State, inbox: Inbox, bad: Array, step: Array
-    ) -> tuple[State, Pending, Reply]:
+        self, state: AgentState, inbox: Inbox, bad: Array, step: Array
+    ) -> tuple[AgentState, Pending, Reply]:
         """Choose the next actions."""
         transition, some_ended = inbox.transition, jnp.any(inbox.transition.ended)
         lanes = state.learner, state.memory, state.seed, bad, transition
         learner, memory, action, reply = self.lane.act_all(*lanes, step, some_ended)
         pending = Pending(state.action, inbox)
-        return State(state.seed, learner, memory, state.replay, action), pending, reply
+        return AgentState(state.seed, learner, memory, state.replay, action), pending, reply
 
     def _begin_ended(self, ended: Array, obs: Array) -> Array:
         """Where lanes stand once the host has begun new episodes in those that ended."""
@@ -247,3 +254,8 @@ class Traced:
             lambda: io_callback(self.vector.begin_ended, like, ended, obs),
             lambda: obs,
         )
+
+
+def _xla_of(vector: EnvPoolVector) -> EnvPoolXla:
+    assert vector.xla is not None, "a fused loop needs environments that a program can step"
+    return vector.xla

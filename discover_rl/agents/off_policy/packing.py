@@ -24,8 +24,8 @@ LARGE = 16_384
 
 
 class Layout:
-    """Which leaf lies where. Compared by identity, which takes no time; `_layout` makes each
-    once."""
+    """Which leaf lies where. Layouts are compared by identity, which takes no time: `_layout`
+    makes each only once."""
 
     def __init__(self, tree: Any, kinds: tuple[tuple[tuple[int, ...], Any], ...]):
         self.tree, self.kinds = tree, kinds  # of each leaf, the shape in a lane and the type
@@ -63,7 +63,7 @@ def pack(tree: Any) -> Packed:
 
 
 def unpack(packed: Any) -> Any:
-    """The pytree again; what is not packed stays as it is."""
+    """Return the original pytree; a pytree that is not packed is returned as it is."""
     if not isinstance(packed, Packed):
         return packed
     large, at, leaves = iter(packed.large), 0, []
@@ -92,7 +92,7 @@ def without_unread(packed: Packed, read: Sequence[bool]) -> Packed:
 
 
 def packed_like(before: Any, tree: Any) -> Any:
-    """The pytree, packed if what it replaces was."""
+    """Return the pytree, packed if the one that it replaces was packed."""
     return pack(tree) if isinstance(before, Packed) else tree
 
 

@@ -12,8 +12,7 @@ import jax
 from jax import random
 
 from discover_rl.algorithms.interface import OffPolicyAlgorithm
-from discover_rl.core import replay_buffer
-from discover_rl.core.types import Key, Losses, StrategyEvent, Update
+from discover_rl.core.types import Batch, Key, Losses, StrategyEvent, Update
 
 Updates = tuple[Update | StrategyEvent, ...]
 """The updates and events that follow one environment step, in order."""
@@ -23,21 +22,19 @@ def run_updates(
     algorithm: OffPolicyAlgorithm,
     updates: Updates,
     learner: Any,
-    buffer: replay_buffer.Replay,
+    sample: Callable[[Key, int], Batch],
     key: Key,
     progress: Any,
-    batch_size: int,
 ) -> tuple[Any, Losses]:
-    """Do all updates and events; what repeats becomes a loop in the program, not a longer one.
+    """Do all updates and events. Repeated updates become a loop, which keeps the program short.
 
     Args:
         algorithm: what learns.
         updates: what is to be done; static.
         learner: the algorithm's state.
-        buffer: where batches are sampled from.
+        sample: (key, recent) → a batch; see `replay_buffer.sample`.
         key: of the random numbers.
         progress: the share of the run that lies behind.
-        batch_size: transitions in a batch.
 
     Returns:
         The new state and the losses of the last update.
@@ -56,7 +53,7 @@ def run_updates(
                 if isinstance(update, StrategyEvent):
                     learner = algorithm.on_event(learner, update.name)
                     continue
-                batch = replay_buffer.sample(buffer, sample_key, batch_size, update.recent)
+                batch = sample(sample_key, update.recent)
                 learner, losses = algorithm.learn(learner, batch, learn_key, update, progress)
             return learner, losses
 
@@ -69,7 +66,7 @@ def run_updates(
 
 
 def repeats(updates: Updates) -> list[tuple[Updates, int]]:
-    """A sequence as patterns and how often each comes in a row.
+    """Split a sequence into patterns, each with the number of times that it repeats.
 
     >>> repeats(tuple("abababcc"))
     [(('a', 'b'), 3), (('c',), 2)]
@@ -92,7 +89,7 @@ def repeats(updates: Updates) -> list[tuple[Updates, int]]:
 def longest_cycle(
     due: Callable[[int], Updates], steps: range, longest: int
 ) -> tuple[tuple[Updates, ...], int]:
-    """The cycle of updates that the next steps repeat for longest, and for how many steps.
+    """Find the cycle of updates that lasts longest, and the number of steps that it lasts.
 
     Args:
         due: (step) → the updates that follow it.

@@ -5,21 +5,20 @@
     receive   the environments answer
     act       the next actions are chosen
 
-So every action is chosen by the newest parameters, and learning takes no time from the
-environments. A transition is stored one step later than if everything waited: at most one
-transition of what could be sampled is missing. A strategy with
-`Schedule.on_transition` may plan by transitions; then everything waits and learning comes between
-receiving and acting.
+So the newest parameters choose every action, and the environments do not wait for learning. The
+price: a transition is stored one step later, so updates cannot sample the newest one yet. A
+strategy with `Schedule.on_transition` may plan by transitions. For such a strategy learning waits:
+it comes between receiving and acting.
 
-This order stands here once. `agent.StepByStep` does the four operations by compiled programs and
-the host's environments, `fused_loop.FusedLoop` traces them into one program.
+This order is written only here. `agent.StepByStep` does the four operations by compiled programs
+and the host's environments, `fused_loop.Traced` inside one program of many steps.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from discover_rl.agents.off_policy.lane import State
+from discover_rl.agents.off_policy.lane import AgentState
 from discover_rl.agents.off_policy.schedule import Updates
 from discover_rl.core.types import Action
 
@@ -34,44 +33,53 @@ class Pending(NamedTuple):
 class Operations(Protocol):
     """The four operations, for all lanes.
 
-    A token orders operations inside a compiled program; on the host it is None.
+    Arguments that several of them have:
+
+        state    of all lanes
+        step     number of this environment step, from 1 on
+        token    orders operations inside a compiled program; None on the host
+        pending  the transition of the step before, not stored yet (`Pending`)
+        inbox    the transition of this step, where the device can read it (`transfer.Inbox`)
+        bad      for each lane, the first loss that is not finite, as `finite` counts
     """
 
     waits: bool
     """Whether the strategy has `on_transition`, so that everything waits for transitions."""
 
-    def send(self, state: State, token: Any) -> Any:
+    def send(self, state: AgentState, token: Any) -> Any:
         """Send `state.action` to the environments. Return the token of that."""
         ...
 
     def learn(
-        self, updates: Updates, state: State, pending: Any, step: Any, token: Any
-    ) -> tuple[State, Any]:
+        self, updates: Updates, state: AgentState, pending: Any, step: Any, token: Any
+    ) -> tuple[AgentState, Any]:
         """Store what is pending and do the updates that follow the `step`-th step.
 
         Return the new state and, for each lane, the first loss that is not finite.
         """
         ...
 
-    def receive(self, state: State, step: Any, token: Any, learned: Any) -> tuple[Any, Any]:
+    def receive(self, state: AgentState, step: Any, token: Any, learned: Any) -> tuple[Any, Any]:
         """Wait for the environments, and for what was learned. Return token and transition."""
         ...
 
-    def act(self, state: State, inbox: Any, bad: Any, step: Any) -> tuple[State, Any, Any]:
+    def act(
+        self, state: AgentState, inbox: Any, bad: Any, step: Any
+    ) -> tuple[AgentState, Any, Any]:
         """Choose the next actions. Return the state, the pending transition and the reply."""
         ...
 
 
 def environment_step(
-    operations: Operations, updates: Updates, state: State, pending: Any, step: Any, token: Any
-) -> tuple[State, Any, Any, Any]:
+    operations: Operations, updates: Updates, state: AgentState, pending: Any, step: Any, token: Any
+) -> tuple[AgentState, Any, Any, Any]:
     """Make the `step`-th environment step of all lanes.
 
     Args:
         operations: how the four operations are done.
         updates: what is due; static.
         state: of all lanes.
-        pending: the transition of the step before, or what stands for none.
+        pending: the transition of the step before, or a placeholder if there is none.
         step: number of this step, from 1 on.
         token: of what has to come before.
 

@@ -25,13 +25,13 @@ class Inbox(NamedTuple):
 
 
 def plain(transition: Transition, step: int) -> Inbox:
-    """A transition of `step` steps as plain arrays."""
+    """Wrap the transition that came after `step` environment steps, as plain arrays."""
     reward = np.asarray(transition.reward, np.float32)
     return Inbox(transition._replace(reward=reward), np.bool_(True), np.int32(step))
 
 
 def no_transition(lanes: int, size: int, step: int) -> Inbox:
-    """What stands for no transition, for observations of this size."""
+    """Return a placeholder where there is no transition yet, for observations of this size."""
     obs, none = np.zeros((lanes, size), np.float32), np.zeros(lanes, bool)
     nothing = Transition(np.zeros(lanes, np.float32), none, none, obs, obs)
     return Inbox(nothing, np.bool_(False), np.int32(step))
@@ -43,7 +43,7 @@ def width(size: int) -> int:
 
 
 def encode(inbox: Inbox) -> np.ndarray:
-    """A transition as one array of bits, (lanes, width)."""
+    """Write a transition into one array of bits, (lanes, width), on the host."""
     transition, new, step = inbox
     size = transition.obs.shape[1]
     whole = np.empty((len(transition.obs), width(size)), np.float32)
@@ -56,7 +56,7 @@ def encode(inbox: Inbox) -> np.ndarray:
 
 
 def decode(inbox: Inbox | Array, size: int) -> Inbox:
-    """The transition again, on the device; one that is not encoded stays as it is."""
+    """Read the transition again, on the device; one that is not encoded stays as it is."""
     if isinstance(inbox, Inbox):
         return inbox
     whole = jax.lax.bitcast_convert_type(inbox, jnp.float32)
@@ -71,12 +71,12 @@ def decode(inbox: Inbox | Array, size: int) -> Inbox:
 
 
 def encode_reply(reply: Reply) -> Array:
-    """What acting tells the host, as one array (lanes, action + 1)."""
+    """Write what acting returns to the host into one array, (lanes, action + 1)."""
     return jnp.concatenate([reply.executed, reply.bad[:, None]], axis=1, dtype=jnp.float32)
 
 
 def decode_reply(reply: Reply | Array) -> Reply:
-    """The same on the host, once it has been computed."""
+    """Wait for what acting returns, and read it on the host."""
     if isinstance(reply, Reply):
         return Reply(np.asarray(reply.executed), np.asarray(reply.bad))
     whole = np.asarray(reply)

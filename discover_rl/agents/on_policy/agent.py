@@ -7,11 +7,10 @@
                     scale the rewards
     once rollouts are full, for every lane:  learn, by one compiled call
 
-Parameters stand still during a rollout, so acting asks nothing of a device. The state lies on the
-host and is written into. All environments of all lanes act together, so that they share the cost of
-calling NumPy: a matrix product for each, of the same shapes however many there are. Lanes learn one
-after the other, by a program of one lane. So a run comes out the same, bit for bit, whatever runs
-beside it.
+Parameters do not change during a rollout, so acting needs no device. The state is made of NumPy
+arrays that are written in place. All environments of all lanes act in one call of NumPy, which
+makes a matrix product of the same shapes for each. Lanes learn one after the other, by a program
+for one lane. So a run comes out the same, bit for bit, whatever runs beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from discover_rl.core.finite import Divergence
 from discover_rl.core.networks import standardise
 from discover_rl.core.normalization import RunningStats
 from discover_rl.core.prng import Stream, streams
-from discover_rl.core.pytrees import assign, lane_of, stack
+from discover_rl.core.pytrees import assign, lane_of, on_host, stack
 from discover_rl.core.types import Array, CriticHead, Net, Nudge, PolicyHead, Rollout
 from discover_rl.envs.vector import VectorEnv
 from discover_rl.system.compilation import compile_all, with_precision
@@ -43,11 +42,11 @@ from discover_rl.system.compilation import compile_all, with_precision
 CHUNK = 1024
 """Steps of every environment between two looks at the clock."""
 NO_SHIFT = Nudge._field_defaults["shift"]
-"""The shift of a nudge that has none."""
+"""The default of `Nudge.shift`: no shift."""
 
 
-class State(NamedTuple):
-    """A cohort's, with lanes in front; or one lane's, as views of a cohort's arrays."""
+class AgentState(NamedTuple):
+    """The state of a cohort, with lanes in front; or of one lane, as views of those arrays."""
 
     seed: np.ndarray  # ()
     learner: Any  # the algorithm's state, the strategy's inside
@@ -62,14 +61,14 @@ class State(NamedTuple):
 
 
 class OnPolicyAgent:
-    """The programs of a cohort (`agents.interface.Agent`). All states have lanes in front."""
+    """Acts in NumPy and learns by a compiled program (`agents.interface.Agent`), lanes in front."""
 
     def __init__(self, setup: AgentSetup):
-        self.algorithm: OnPolicyAlgorithm
-        self.algorithm, self.strategy = build_algorithm(setup)
-        self.spec, self.steps, self.environments = setup.spec, setup.steps, setup.environments
+        algorithm, self.strategy = build_algorithm(setup)
+        assert isinstance(algorithm, OnPolicyAlgorithm)
+        self.algorithm, self.spec, self.steps = algorithm, setup.spec, setup.steps
+        self.environments, self.normalise = setup.environments, setup.hyper.normalise
         self.horizon: int = setup.hyper.horizon
-        self.normalise: bool = setup.hyper.normalise
         # Small matrices: handing them to several threads takes longer than multiplying them.
         alone = {"xla_cpu_multi_thread_eigen": False}
         self._init = jax.jit(self._new_learner)
@@ -88,26 +87,27 @@ class OnPolicyAgent:
         """How the networks of `nets` become actions."""
         return self.algorithm.head
 
-    def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any) -> State:
-        """The state of fresh lanes; `hyper` and `strategy_hyper` have lanes in front."""
+    def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any) -> AgentState:
+        """Return the state of new lanes; `hyper` and `strategy_hyper` have lanes in front."""
         given = seeds, hyper, strategy_hyper
         return stack([self._new(*lane_of(given, lane)) for lane in range(len(seeds))])
 
     like = init
-    """What has a state's shapes."""
+    """Return what has the shapes of a state: a new one, which costs little here."""
 
-    def place(self, state: State) -> State:
-        """The state on the host, to be written into."""
+    def place(self, state: AgentState) -> AgentState:
+        """Copy a state into NumPy arrays, which are then written in place."""
         return jax.tree.map(np.array, state)
 
-    def prepare(self, state: State, vector: VectorEnv, step: int) -> None:
+    def prepare(self, state: AgentState, vector: VectorEnv, step: int) -> None:
         """Compile what learns, unless rollouts hold memories: their number is not known yet."""
         if not jax.tree.leaves(state.rollout.memory):
             mine = lane_of(state, 0)
-            given = mine.learner, mine.belief, mine.rollout, mine.seed, np.int32(step)
-            compile_all([self._learn.lower(*given)])
+            given = mine.belief, mine.rollout, mine.seed, np.int32(step)
+            lowered = [self._learn.lower(mine.learner, *given)]
+            compile_all(lowered + self._metrics.lower(mine.learner, given))
 
-    def enter(self, state: State, obs: np.ndarray, fresh: np.ndarray, step: int) -> State:
+    def enter(self, state: AgentState, obs: np.ndarray, fresh: np.ndarray, step: int) -> AgentState:
         """Start episodes at `obs`, (environments, observation), in the environments `fresh`."""
         state = self.place(state)
         lanes, count = len(state.seed), self.environments
@@ -122,7 +122,7 @@ class OnPolicyAgent:
                 if self.normalise:
                     stats = normalization.update(stats, obs[lane, env].astype(float))
                 mine.returns[env] = 0.0
-                if at:  # an episode was lost: nothing flows back to it from this one
+                if at:  # an episode was lost on resume: advantages must not cross its end
                     mine.rollout.ended[at - 1, env] = True
                 else:
                     assign(mine.belief, env, self.strategy.density.initial_belief)
@@ -131,8 +131,8 @@ class OnPolicyAgent:
         return state
 
     def advance(
-        self, state: State, vector: VectorEnv, alive: np.ndarray, step: int, until: int
-    ) -> tuple[State, int, list[Divergence]]:
+        self, state: AgentState, vector: VectorEnv, alive: np.ndarray, step: int, until: int
+    ) -> tuple[AgentState, int, list[Divergence]]:
         """Act on, no further than `until`, and learn where rollouts are full."""
         count = self.environments
         full = self.horizon * count
@@ -143,33 +143,33 @@ class OnPolicyAgent:
             found += self._learn_lanes(state, living, upto)
         return state, upto, found
 
-    def report(self, state: State, step: int) -> dict[str, Array]:
-        """Diagnostics of the last rollout that was learned from."""
+    def report(self, state: AgentState, step: int) -> dict[str, Array]:
+        """Return the diagnostics of the last rollout that was learned from."""
         return state.diagnostics if step >= self.horizon * self.environments else {}
 
-    def metrics(self, state: State, step: int) -> dict[str, Array]:
+    def metrics(self, state: AgentState, step: int) -> dict[str, Array]:
         """Metrics of the rollout that ended at this step; see `AgentSetup.metrics_every`."""
         return self.report(state, step) | self._metrics.all(len(state.seed))
 
-    def nets(self, state: State) -> Net:
+    def nets(self, state: AgentState) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
         return self._with_input(state, jax.device_get(self._greedy(state.learner)))
 
-    def critics(self, state: State) -> Net:
+    def critics(self, state: AgentState) -> Net:
         """The value networks, on the host, lanes in front."""
         return self._with_input(state, jax.vmap(self.algorithm.critic)(state.learner))
 
     @property
     def critic_head(self) -> CriticHead:
-        """What the networks of `critics` take."""
+        """Which inputs the networks of `critics` take."""
         return self.algorithm.critic_head
 
-    def _with_input(self, state: State, net: Net) -> Net:
+    def _with_input(self, state: AgentState, net: Net) -> Net:
         """Networks with the statistics by which their observations are standardised, if any."""
         if not self.normalise:
             return net
         samples, mean, squares = state.obs_stats
-        with np.errstate(all="ignore"):  # a dead lane may hold anything
+        with np.errstate(all="ignore"):  # a lane that has failed may hold NaN
             scale = normalization.deviation(RunningStats(samples[:, None], mean, squares))
         stats = {"mean": mean, "deviation": scale}
         return {"input": jax.tree.map(np.float32, stats), **net}
@@ -177,12 +177,12 @@ class OnPolicyAgent:
     # On the host. While acting, the environments of all lanes are in front.
 
     def _gather(
-        self, state: State, vector: VectorEnv, alive: np.ndarray, step: int, upto: int
+        self, state: AgentState, vector: VectorEnv, alive: np.ndarray, step: int, upto: int
     ) -> tuple[list[int], list[Divergence]]:
-        """Fill rollouts from `step` to `upto`; the lanes where all went well, and what did not.
+        """Fill rollouts from `step` to `upto`; return the healthy lanes and the divergences.
 
-        The inner loop is what costs, so it does little: what can wait is done for all steps
-        together, afterwards.
+        Most of the time goes into the inner loop, so it does as little as possible. Work that can
+        wait is done afterwards, for all steps together.
         """
         count, size = self.environments, self.spec.observation_size
         at, steps = step // count % self.horizon, (upto - step) // count
@@ -199,7 +199,7 @@ class OnPolicyAgent:
         held = self._memories.recalled(memory)
         if recalls:
             buffer.write_memory(0, memory)
-        # As large as what they are compared with, because stretching them takes NumPy longer.
+        # Of the full shape, because broadcasting takes NumPy longer.
         high = np.ones((len(sent), 1, self.spec.action_size), np.float32)
         low, (samples, mean, squares) = -high, state.obs_stats
         stats = RunningStats(np.repeat(samples[:, None], size, axis=1), mean, squares)
@@ -240,7 +240,7 @@ class OnPolicyAgent:
             self._scale_rewards(state, lane, buffer)
         return living, found
 
-    def _scale_rewards(self, state: State, lane: int, buffer: RolloutBuffer) -> None:
+    def _scale_rewards(self, state: AgentState, lane: int, buffer: RolloutBuffer) -> None:
         """Write a lane's rewards, in standard deviations of the discounted return so far."""
         reward, ended = buffer.rewards_of(lane)
         if self.normalise:
@@ -259,7 +259,7 @@ class OnPolicyAgent:
             obs = np.asarray(standardise(obs, stats.mean, normalization.deviation(stats)))
         return obs.astype(np.float32)
 
-    def _begun(self, state: State, memory: Any, fresh: np.ndarray, step: int) -> Any:
+    def _begun(self, state: AgentState, memory: Any, fresh: np.ndarray, step: int) -> Any:
         """Memories, (environments, …), begun anew where `fresh`."""
         if not jax.tree.leaves(memory):
             return memory
@@ -271,16 +271,16 @@ class OnPolicyAgent:
             assign(memory, env, jax.device_get(self._begin(learner, seed, np.int32(step + number))))
         return memory
 
-    def _learn_lanes(self, state: State, living: list[int], step: int) -> list[Divergence]:
-        """Learn from full rollouts, lane by lane; the lanes whose losses are not finite."""
+    def _learn_lanes(self, state: AgentState, living: list[int], step: int) -> list[Divergence]:
+        """Learn from full rollouts, lane by lane; return the lanes whose losses are not finite."""
         found, measures = [], self._metrics.due(step)
         for lane in living:
             mine = lane_of(state, lane)
             rollout = mine.rollout._replace(memory=self._memories.distinct(mine.rollout.memory))
             given = mine.belief, rollout, mine.seed, np.int32(step)
             outcome = self._learn(mine.learner, *given)
-            learner, belief, losses, diagnostics = jax.device_get(outcome)
-            if measures:  # before what was learned is written over what was known
+            learner, belief, losses, diagnostics = on_host(outcome)
+            if measures:  # before the arrays of the old state are written over
                 self._metrics.note(lane, mine.learner, learner, given, losses)
             for there, new in (
                 (mine.learner, learner),
@@ -292,7 +292,7 @@ class OnPolicyAgent:
             found += [Divergence(lane, f"{name}_loss", step) for name in bad[:1]]
         return found
 
-    def _new(self, seed: Any, hyper: Any, strategy_hyper: Any) -> State:
+    def _new(self, seed: Any, hyper: Any, strategy_hyper: Any) -> AgentState:
         learner = jax.device_get(self._init(seed, hyper, strategy_hyper))
         memory = jax.device_get(self._begin(learner, seed, np.int32(0)))
         count, size = self.environments, self.spec.observation_size
@@ -302,7 +302,7 @@ class OnPolicyAgent:
         belief = stack([jax.device_get(self.strategy.density.initial_belief)] * count)
         distinct = rollout._replace(memory=self._memories.distinct(rollout.memory))
         outcome = jax.eval_shape(self._learn_rollout, learner, belief, distinct, seed, np.int32(0))
-        return State(
+        return AgentState(
             seed=np.asarray(seed),
             learner=learner,
             memory=stack([memory] * count),
@@ -335,13 +335,13 @@ class OnPolicyAgent:
         return self.algorithm.measure(before, after, belief, rollout, *self._when(seed, step))
 
     def _when(self, seed: Array, step: Array) -> tuple[Any, Array]:
-        """The key of a rollout that is full at this step; the run's progress when it began."""
+        """Return the key of a rollout that is full at this step, and the progress at its start."""
         progress = (step - self.horizon * self.environments) / self.steps
         return streams(seed, step)[Stream.LEARN], progress
 
 
 def _by_environment(learner: Any, count: int) -> Any:
-    """(lanes, …) → (environments, …), as acting wants it: numbers multiply rows."""
+    """(lanes, …) → (environments, …) for acting; numbers become (environments, 1, 1)."""
 
     def each(leaf: np.ndarray) -> np.ndarray:
         rows = leaf.repeat(count, axis=0)

@@ -1,5 +1,4 @@
-"""A strategy's memories on the host: recalled for acting, stored with a rollout, told apart
-again."""
+"""A strategy's memories on the host: recall them for acting, and store them with a rollout."""
 
 from __future__ import annotations
 
@@ -27,14 +26,14 @@ class Memories:
         self._last: tuple[list[bytes], Any] = [], ()
 
     def recalled(self, memory: Any) -> Any:
-        """What `behave` is given for these memories, (environments, …)."""
+        """Return what `behave` is given in place of these memories, (environments, …)."""
         if self._recall is None:
             return memory
         leaves, shape = jax.tree.flatten(memory)
         each = list(zip(*leaves, strict=True))
         tags = [b"".join(part.tobytes() for part in parts) for parts in each]
         if tags != self._last[0]:
-            # One by one, so that it makes no difference what there is beside.
+            # One by one, so that a result does not depend on the other memories.
             self._known = {
                 tag: self._known[tag]
                 if tag in self._known
@@ -45,13 +44,13 @@ class Memories:
         return self._last[1]
 
     def empty(self, memory: Any, shape: tuple[int, ...]) -> Any:
-        """Zeros in which a rollout of this shape stores its memories."""
+        """Return zeros into which a rollout of this shape writes its memories."""
         if not self.recalls:
             return ()
         return jax.tree.map(lambda leaf: np.zeros((*shape, *leaf.shape), leaf.dtype), memory)
 
     def distinct(self, stored: Any) -> Any:
-        """(T, n, …) → the distinct memories (k, …), and which of them it was each time (T, n)."""
+        """(T, n, …) → the distinct memories (k, …), and the index of each step's memory (T, n)."""
         if not self.recalls:
             return ()
         leaves = jax.tree.leaves(stored)
@@ -59,7 +58,7 @@ class Memories:
         rows = [np.ascontiguousarray(leaf).reshape(steps * envs, -1) for leaf in leaves]
         tags = np.concatenate([row.view(np.uint8) for row in rows], axis=1)
         _, first, which = np.unique(tags, axis=0, return_index=True, return_inverse=True)
-        # A program is compiled for every number of memories: let there be few of these.
+        # A program is compiled for every number of memories, so the numbers are rounded up.
         count = 4 ** math.ceil(math.log(len(first), 4))
         first = np.concatenate([first, np.full(count - len(first), first[0])])
         different = jax.tree.map(

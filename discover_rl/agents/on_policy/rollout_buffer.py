@@ -1,7 +1,7 @@
-"""Rollouts while they are being gathered: where each step of all lanes is written down.
+"""Write each step of all lanes into their rollouts.
 
-The environments of all lanes lie side by side, those of a lane one after the other. Every number of
-a rollout is written once, into the arrays that are learned from.
+Arrays of all environments hold those of the first lane first, then those of the second, and so on.
+Every number of a rollout is written once, into the arrays that learning uses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from discover_rl.core.types import Rollout, Spec, Transition
 
 
 def empty_rollout(spec: Spec, context: int, shape: tuple[int, int], memory: Any) -> Rollout:
-    """A rollout of one lane, to be filled.
+    """Make a rollout of one lane, to be filled.
 
     Args:
         spec: the task's spaces.
@@ -44,12 +44,16 @@ class RolloutBuffer:
 
         Args:
             rollout: of all lanes, (lanes, T, n, …).
-            at: where in the rollouts the first step goes.
+            at: the index in the rollouts of the first step.
             step: environment steps that each lane has made before it.
             steps: how many steps follow.
         """
         lanes, _, count, size = rollout.obs.shape
         self._rollout, self._at, self._step, self._steps = rollout, at, step, steps
+        # Views with steps in front, (T, lanes, n, …): a step is then written by one assignment.
+        given = rollout.obs, rollout.context, rollout.action, rollout.next_obs
+        views = (array.swapaxes(0, 1) for array in given)
+        self._obs, self._context, self._action, self._following = views
         self._lanes, self._count = lanes, count
         self._lost: list[Divergence] = []
         # As the environments gave them, neither scaled nor standardised.
@@ -61,24 +65,24 @@ class RolloutBuffer:
 
     def write_action(self, now: int, obs: Any, action: Any, context: Any) -> None:
         """Write what was acted upon and the policy's own action; all are (environments, 1, …)."""
-        at, rollout = self._at + now, self._rollout
-        rollout.obs[:, at] = self._by_lane(obs[:, 0])
-        rollout.action[:, at] = self._by_lane(action[:, 0])
+        at = self._at + now
+        _write(self._obs[at], obs)
+        _write(self._action[at], action)
         if context is not None:
-            rollout.context[:, at] = self._by_lane(context[:, 0])
+            _write(self._context[at], context)
 
     def write_answer(self, now: int, answer: Transition, next_obs: np.ndarray) -> None:
         """Write what the environments answered; `next_obs`, (environments, 1, …), as networks see
         it."""
         self.reward[now], self._next_obs[now] = answer.reward, answer.next_obs
-        self._rollout.next_obs[:, self._at + now] = self._by_lane(next_obs[:, 0])
+        _write(self._following[self._at + now], next_obs)
 
     def write_ends(self, now: int, answer: Transition, last_obs: np.ndarray) -> None:
         """Write where episodes ended; `last_obs` are their last observations, likewise."""
         ended = np.asarray(answer.ended)
         self._ended[now], self._terminated[now] = ended, answer.terminated
         self._starts[now, ended] = answer.obs[ended]
-        there = self._rollout.next_obs[:, self._at + now]
+        there = self._following[self._at + now]
         where = ended.reshape(self._lanes, self._count)
         there[where] = self._by_lane(last_obs[:, 0])[where]
 
@@ -101,12 +105,13 @@ class RolloutBuffer:
             getattr(self._rollout, name)[:, steps] = by_lane
 
     def write_rewards(self, lane: int, rewards: Any) -> None:
-        """Write a lane's rewards, environment by environment at each step."""
+        """Write a lane's rewards, in the order of `rewards_of`."""
         there = self._rollout.reward[lane, self._at : self._at + self._steps]
         there[...] = np.reshape(rewards, there.shape)
 
     def rewards_of(self, lane: int) -> tuple[list[float], list[bool]]:
-        """A lane's rewards and whether episodes ended, environment by environment at each step."""
+        """Return a lane's rewards, and whether episodes ended: step by step, and at each step
+        environment by environment."""
         mine = slice(lane * self._count, (lane + 1) * self._count)
         return self.reward[:, mine].ravel().tolist(), self._ended[:, mine].ravel().tolist()
 
@@ -115,7 +120,8 @@ class RolloutBuffer:
         return self._step + steps * self._count
 
     def lose(self, now: int, bad: np.ndarray) -> np.ndarray:
-        """Note the environments whose actions are not finite; return all of their lanes'."""
+        """Note environments whose actions are not finite, (environments,); return the same for all
+        environments of their lanes, which are lost with them."""
         for env in np.flatnonzero(bad).tolist():
             step = self.step_after(now) + env % self._count
             self._lost.append(Divergence(env // self._count, "action", step))
@@ -135,3 +141,8 @@ class RolloutBuffer:
     def _by_lane(self, array: Any) -> np.ndarray:
         """(environments, …) → (lanes, n, …)."""
         return np.reshape(array, (self._lanes, self._count, *array.shape[1:]))
+
+
+def _write(there: Any, array: Any) -> None:
+    """Write (environments, 1, …) into (lanes, n, …)."""
+    there[...] = array.reshape(there.shape)

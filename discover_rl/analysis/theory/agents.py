@@ -35,10 +35,14 @@ The others are directed by the TD error δ, by novelty, or by both:
   by the model and the present values, ∞ for a pair never taken. It learns on the way, too.
 - `planner-novelty`: the same to the nearest pair that was never taken; errors are left out. When
   there is no such pair, it acts at random.
+- `planner-counts`: the same to the pair with the largest 1 / N(s, a), and `planner-both` to that
+  with the largest of |δ| and 1 / N(s, a). A pair that was never taken comes first here, too.
 
 Variants that differ in one setting: `errors-epsilon` is `errors` with any action at probability ε;
 `optimism-rate` is `optimism` with α_x = 0.5, `optimism-gamma` with γ_x = 0.95, `optimism-sum`
-with the sum in y_x, of which the largest possible value is 1 / (1 − γ_x).
+with the sum in y_x, of which the largest possible value is 1 / (1 − γ_x). `optimism-replay`,
+`counts-replay` and `both-replay` learn Q_x, and not Q, 40 times more after each action: from pairs
+that were taken, drawn at random, with their last outcome and their |δ| by the present values.
 
 What the paper leaves open, and what `planner` does: the TD error of what was never taken (∞, so the
 unknown comes first, as in the proof); whether errors are remembered or computed anew (anew, or
@@ -57,6 +61,8 @@ EPSILON = 0.1
 """The probability of any action, where there is one."""
 GAMMA_X = 0.99
 """The discount of exploration values."""
+REPLAYS = 40
+"""How often Q_x learns from what happened before, after each action, where it does."""
 INFINITY = float("inf")
 """The TD error of a pair that was never taken."""
 
@@ -93,6 +99,7 @@ class Value(NamedTuple):
         rate: α_x, the learning rate.
         total: Whether y_x is a sum, in place of a maximum.
         epsilon: The probability of taking any action, whatever Q_x.
+        replays: How many pairs Q_x learns from again, after each action.
     """
 
     errors: float = 1.0
@@ -102,17 +109,19 @@ class Value(NamedTuple):
     rate: float = 1.0
     total: bool = False
     epsilon: float = 0.0
+    replays: int = 0
 
     def __call__(self, table: Table, draw: Draw) -> Policy:
         """A policy with a Q_x of its own."""
-        weight, counts, start, discount, rate, total, epsilon = self
+        weight, counts, start, discount, rate, total, epsilon, replays = self
         states, actions, kept = len(table.q), len(table.q[0]), 1.0 - rate
         qx, visits = filled(states, actions, start), filled(states, actions, 0.0)
+        last: dict[tuple[int, int], Outcome] = {}
+        taken: list[tuple[int, int]] = []  # the keys of `last`, in order
 
-        def observe(state: int, action: int, error: float, outcome: Outcome) -> None:
+        def learn(state: int, action: int, error: float, outcome: Outcome) -> None:
             reward = weight * error
             if counts:
-                visits[state][action] += 1.0
                 reward = max(reward, counts / visits[state][action])
             ahead = discount * max(qx[outcome[2]])
             larger = reward if reward > ahead else ahead
@@ -120,39 +129,74 @@ class Value(NamedTuple):
             row = qx[state]
             row[action] = kept * row[action] + rate * target
 
+        def observe(state: int, action: int, error: float, outcome: Outcome) -> None:
+            visits[state][action] += 1.0
+            learn(state, action, error, outcome)
+            if not replays:
+                return
+            if (state, action) not in last:
+                taken.append((state, action))
+            last[state, action] = outcome
+            for _ in range(replays):
+                pair = taken[int(draw() * len(taken))]
+                learn(*pair, _error(table, *pair, last[pair]), last[pair])
+
         return Policy(scores=qx, epsilon=epsilon, observe=observe)
 
 
 class Planner(NamedTuple):
-    """An agent that takes the shortest known path to the largest TD error anywhere.
+    """An agent that takes the shortest known path to the largest score anywhere: ∞ for a pair that
+    was never taken, and for others the larger one of the two below.
+
+    When all scores are 0 it acts at random.
 
     Attributes:
-        errors: The weight of |δ| of pairs that were taken. With 0, only pairs that were never taken
-            count, and when there are none it acts at random.
+        errors: The weight of |δ|.
+        counts: The weight of 1 / N(s, a).
     """
 
     errors: float = 1.0
+    counts: float = 0.0
 
     def __call__(self, table: Table, draw: Draw) -> Policy:
         """A policy with a model of its own."""
-        model: Model = [[None] * len(row) for row in table.q]
+        weight, counts = self
+        states, actions = len(table.q), len(table.q[0])
+        model: Model = [[None] * actions for _ in range(states)]
+        scores, visits = filled(states, actions, INFINITY), filled(states, actions, 0.0)
+        into: list[set[tuple[int, int]]] = [set() for _ in range(states)]  # what leads to a state
         path: list[int] = []  # actions, the last one first
-        errors_left = True  # False: all are 0, until something changes
+        any_left = True  # False: all scores are 0, until something changes
 
         def choose(state: int) -> int:
-            nonlocal errors_left
-            if not path and errors_left:
-                largest, found = _path_to_largest(table, model, self.errors, state, draw)
+            nonlocal any_left
+            if not path and any_left:
+                largest, found = _path_to_largest(model, scores, state, draw)
                 path.extend(found)
-                errors_left = largest > 0.0
-            return path.pop() if path else int(draw() * len(model[state]))
+                any_left = largest > 0.0
+            return path.pop() if path else int(draw() * actions)
+
+        def score(state: int, action: int) -> None:
+            outcome = model[state][action]
+            assert outcome is not None
+            error = weight * _error(table, state, action, outcome) if weight else 0.0
+            scores[state][action] = max(error, counts / visits[state][action])
 
         def observe(state: int, action: int, error: float, outcome: Outcome) -> None:
-            nonlocal errors_left
+            nonlocal any_left
             before = model[state][action]
-            model[state][action] = outcome
-            if before is None or (self.errors and (error or before != outcome)):
-                errors_left = True
+            if before is None or before != outcome:
+                any_left = any_left or before is None or weight > 0.0
+                if before is not None:
+                    into[before.successor].discard((state, action))
+                into[outcome.successor].add((state, action))
+                model[state][action] = outcome
+            visits[state][action] += 1.0
+            score(state, action)
+            if weight and error:  # the state's value may have changed
+                any_left = True
+                for pair in into[state]:
+                    score(*pair)
 
         return Policy(choose=choose, observe=observe)
 
@@ -161,33 +205,37 @@ Model = list[list[Outcome | None]]
 """The last outcome of each state and action; None if it was never taken."""
 
 
+def _error(table: Table, state: int, action: int, outcome: Outcome) -> float:
+    """|δ| of an outcome, by the present values."""
+    reward, discount, successor = outcome
+    return abs(reward + discount * table.value[successor] - table.q[state][action])
+
+
 def _path_to_largest(
-    table: Table, model: Model, weight: float, start: int, draw: Draw
+    model: Model, scores: list[list[float]], start: int, draw: Draw
 ) -> tuple[float, list[int]]:
-    """Find the largest TD error by the model, and the shortest path to it.
+    """Find the largest score by the model, and the shortest path to it.
 
     Returns:
-        The error, and the actions up to and including the one that has it, the last one first.
+        The score, and the actions up to and including the one that has it, the last one first.
     """
-    q, value = table
     came: dict[int, tuple[int, int]] = {}  # from which state, by which action
     depth = {start: 0}
+    top = max(map(max, scores))
     largest, nearest, ties = -1.0, 0, []
     for state in (queue := [start]):  # nearest first
         here = depth[state]
-        if largest == INFINITY and here > nearest:
-            break  # no error is larger, and none as large is nearer
+        if largest == top and here > nearest:
+            break  # no score is larger, and none as large is nearer
         for action, outcome in enumerate(model[state]):
-            error = INFINITY
-            if outcome is not None:
-                reward, discount, successor = outcome
-                error = weight * abs(reward + discount * value[successor] - q[state][action])
-                if successor not in depth:
-                    came[successor], depth[successor] = (state, action), here + 1
-                    queue.append(successor)
-            if error > largest:
-                largest, nearest, ties = error, here, [(state, action)]
-            elif error == largest and here == nearest:
+            score = scores[state][action]
+            if outcome is not None and outcome[2] not in depth:
+                successor = outcome[2]
+                came[successor], depth[successor] = (state, action), here + 1
+                queue.append(successor)
+            if score > largest:
+                largest, nearest, ties = score, here, [(state, action)]
+            elif score == largest and here == nearest:
                 ties.append((state, action))
     state, action = ties[int(draw() * len(ties))]
     path = [action]
@@ -208,6 +256,8 @@ AGENTS: dict[str, Agent] = {
     "both": Value(counts=1.0),
     "planner": Planner(),
     "planner-novelty": Planner(errors=0.0),
+    "planner-counts": Planner(errors=0.0, counts=1.0),
+    "planner-both": Planner(counts=1.0),
 }
 """The agents, by name."""
 VARIANTS: dict[str, Agent] = {
@@ -215,5 +265,8 @@ VARIANTS: dict[str, Agent] = {
     "optimism-rate": Value(rate=0.5),
     "optimism-gamma": Value(discount=0.95),
     "optimism-sum": Value(total=True, start=1.0 / (1.0 - GAMMA_X)),
+    "optimism-replay": Value(replays=REPLAYS),
+    "counts-replay": Value(errors=0.0, counts=1.0, replays=REPLAYS),
+    "both-replay": Value(counts=1.0, replays=REPLAYS),
 }
 """The same agents with one other setting each, by name."""

@@ -27,9 +27,10 @@ STYLES = {
 """Agents that are drawn: label, colour (of Okabe and Ito's palette, made for all kinds of colour
 vision), marker and line."""
 RATIOS = {
-    "optimism": ("value, novelty until tried", "#CC79A7", "v"),
-    "both": ("value, novelty by visits", "#009E73", "^"),
-    "planner": ("planner", "#0072B2", "D"),
+    "optimism": ("value, until tried", "#CC79A7", "v"),
+    "both": ("value, by visits", "#666666", "X"),
+    "planner": ("planner, until tried", "#0072B2", "D"),
+    "planner-both": ("planner, by visits", "#56B4E9", "o"),
 }
 """Agents of which the ratio is drawn: label, colour and marker."""
 TITLES = {
@@ -118,7 +119,7 @@ def _curve(axes: Any, agent: str, cells: list[Cell], cap: int) -> None:
 
 def _ratios(axes: Any, measured: Measured) -> None:
     """Ratios with their intervals, a row per task."""
-    for shift, (agent, look) in zip((-0.2, 0.0, 0.2), RATIOS.items(), strict=True):
+    for shift, (agent, look) in zip((-0.3, -0.1, 0.1, 0.3), RATIOS.items(), strict=True):
         label, colour, marker = look
         rows, points, below, above = [], [], [], []
         for row, agents in enumerate(measured.values()):
@@ -136,7 +137,7 @@ def _ratios(axes: Any, measured: Measured) -> None:
     axes.set_xticks([0.01, 0.1, 1, 4], ["0.01", "0.1", "1", "4"])
     axes.set_xticks([], minor=True)
     axes.set_yticks(range(len(measured)), list(measured))
-    axes.set_ylim(len(measured) + 0.9, -0.5)  # room for the legend
+    axes.set_ylim(len(measured) + 1.7, -0.5)  # room for the legend
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9, loc="lower left")
 

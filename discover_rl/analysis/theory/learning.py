@@ -114,7 +114,7 @@ def until_optimal(
     right = {s: _is_right(q[s], action, truth[s]) for s, action in path.items()}
     wrong = len(path) - sum(right.values())
     for actions in range(1, cap + 1):
-        # Written out, not called: this loop is most of the time that the tables take.
+        # Written out instead of calling functions: most of the time is spent in this loop.
         if choose is not None:
             action = choose(state)
         elif epsilon and draw() < epsilon:

@@ -38,7 +38,13 @@ LINE_SIZES = 3
 """The least number of sizes for a line: two always lie on one."""
 IRREGULAR = 1.0
 """If the closer line is off by more doublings than this, growth is called irregular."""
-PAIRS = {"optimism": "novelty", "both": "counts", "planner": "planner-novelty"}
+PAIRS = {
+    "optimism": "novelty",
+    "both": "counts",
+    "planner": "planner-novelty",
+    "planner-both": "planner-counts",
+    "both-replay": "counts-replay",
+}
 """Agents that differ in one thing: the first one follows TD errors, too."""
 
 
@@ -99,12 +105,12 @@ class Growth(NamedTuple):
 
     @property
     def is_exponential(self) -> bool:
-        """Whether the exponential lies closer."""
+        """Whether 2^(an) fits the counts better than n^b."""
         return self.exponential.distance < self.power.distance
 
     @property
     def closer(self) -> Line:
-        """The line that lies closer."""
+        """The line that fits better."""
         return self.exponential if self.is_exponential else self.power
 
 
@@ -204,6 +210,11 @@ def ratio(first: Sequence[Cell], second: Sequence[Cell]) -> Ratio | None:
     )
 
 
+def pairs(agents: dict[str, list[Cell]]) -> dict[str, str]:
+    """Return those of PAIRS that were measured."""
+    return {agent: other for agent, other in PAIRS.items() if agent in agents}
+
+
 def numbers(measured: Measured, sizes: Sequence[int], seeds: int, cap: int) -> dict[str, Any]:
     """Everything that was measured, ready for a JSON file; None is a count over the cap.
 
@@ -242,7 +253,7 @@ def numbers(measured: Measured, sizes: Sequence[int], seeds: int, cap: int) -> d
                     },
                 }
             )
-        for agent, other in PAIRS.items():
+        for agent, other in pairs(agents).items():
             found = ratio(agents[agent], agents[other])
             names = {"task": task, "agent": agent, "other": other}
             ratios.append(names | (_finite(found._asdict()) if found else {"ratio": None}))

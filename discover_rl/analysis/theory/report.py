@@ -1,4 +1,4 @@
-"""What was measured, as tables for a terminal and in sentences."""
+"""Tables for a terminal and sentences about the measurements."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from discover_rl.analysis.theory.measurement import (
     IRREGULAR,
-    PAIRS,
     Cell,
     Measured,
     Ratio,
     growth,
+    pairs,
     ratio,
 )
 
@@ -69,7 +69,7 @@ def ratio_table(measured: Measured) -> Table:
     table.add_column("agents")
     for task in measured:
         table.add_column(task)
-    for agent, other in PAIRS.items():
+    for agent, other in pairs(next(iter(measured.values()))).items():
         found = [ratio(agents[agent], agents[other]) for agents in measured.values()]
         table.add_row(f"{agent} /\n{other}".replace("-", "\n-"), *map(_ratio, found))
     return table
@@ -96,14 +96,18 @@ def sentences(measured: Measured, seeds: int, cap: int) -> list[str]:
 
 
 def _on_errors(measured: Measured) -> list[str]:
-    """How often TD errors helped agents that learn values, and how often agents that plan."""
+    """How often TD errors helped agents that learn values one step at a time, and how often those
+    that plan or replay."""
     lines = []
-    for kind, planning in (("values learned without a model", False), ("planners", True)):
+    for kind, planning in (
+        ("values learned without a model", False),
+        ("planners and replay", True),
+    ):
         fewer = more = total = 0
         for agents in measured.values():
-            for agent, other in PAIRS.items():
+            for agent, other in pairs(agents).items():
                 found = ratio(agents[agent], agents[other])
-                if found is None or (agent == "planner") != planning:
+                if found is None or (agent not in ("optimism", "both")) != planning:
                     continue
                 total += 1
                 fewer += found.interval[1] < 1.0

@@ -42,7 +42,7 @@ Outcomes = tuple[Outcome, ...]
 Rows = list[list[Outcomes]]
 """Outcomes by state and action."""
 GOAL = (Outcome(reward=1.0, discount=0.0, successor=0),)
-"""What the action that reaches the goal leads to."""
+"""The outcome of the action that reaches the goal."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ each cube,
     coverage = cubes that a sample is in / cubes that either run is in at any time
     overlap  = Σ min(p, q)
 
-Two samples of one distribution do not overlap wholly either. So samples are halves of a run's
-episodes, drawn at random. Overlap within a run is that of its halves, between runs that of a half
-of each, so both are of samples of the same size. Of a run with fewer than four episodes, halves
-would be single episodes: nothing is said of its overlap.
+Even two samples of the same distribution do not overlap completely. So a sample is a random half of
+a run's episodes. The overlap within a run is that of its two halves, the overlap between runs that
+of one half of each: all samples have the same size. A run with fewer than four episodes is not
+split, because a half would be a single episode, and its overlap is not given.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CUBE = 0.5
 MEASURED = 100_000
 """How many states of a run are measured, at most."""
 FEWEST_EPISODES = 4
-"""With fewer, a run is not split: a half would be one episode, and two of these need have nothing
-in common though nothing has changed."""
+"""The smallest number of episodes of a run that is split. Two single episodes may have nothing in
+common even if the policy stayed the same."""
 SPLITS = 50
 """How many times a run's episodes are divided into halves."""
 
@@ -102,10 +102,7 @@ def measure(runs: Sequence[VisitedStates], seed: int) -> dict[str, Any]:
     deviation = np.concatenate(states).std(axis=0)
     states = [own / np.where(deviation > 0, deviation, 1.0) for own in states]
     common = principal_axes(np.concatenate(states))
-    episodes = [
-        np.cumsum(run.replay.ended)[pick] - run.replay.ended[pick]
-        for run, pick in zip(runs, picks, strict=True)
-    ]
+    episodes = [run.episodes[pick] for run, pick in zip(runs, picks, strict=True)]
     on_common = _samples([common(own) for own in states], episodes)
     on_own = _samples([principal_axes(own)(own) for own in states], episodes)
     cubes = _cube_count(on_common)

@@ -1,4 +1,4 @@
-"""A plane on which states of two runs lie, similar states near each other, and their density."""
+"""Put states of two runs on a plane, similar states near each other, and compute their density."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from discover_rl.core.types import UserError
 from discover_rl.system import extras
 
 ITERATIONS = 1500
-"""Of t-SNE, as in the paper."""
+"""Iterations of t-SNE, as in the paper."""
 
 
 class Map(NamedTuple):
@@ -75,7 +75,7 @@ def tsne_class() -> Any:
 
 
 class Density(NamedTuple):
-    """How dense points lie, by Gaussian kernels, and the mean of their weights, on a grid.
+    """Density of points by Gaussian kernels, and the mean of their weights, on a grid.
 
     Both are (y, x).
     """

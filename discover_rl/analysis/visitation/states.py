@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from discover_rl import algorithms
 from discover_rl.core.types import ReplayExport, UserError
-from discover_rl.storage.records import REPLAY_FILE, read_record
+from discover_rl.storage import array_files
+from discover_rl.storage.records import RECORD_FILE, REPLAY_FILE, read_record
 
 STAGES = ("early", "intermediate", "late")
 """The thirds of a run."""
@@ -36,6 +35,18 @@ class VisitedStates(NamedTuple):
         """Algorithm, strategy and seed, in words."""
         return f"{self.run['algorithm']} + {self.run['strategy']}, seed {self.run['seed']}"
 
+    @property
+    def episodes(self) -> np.ndarray:
+        """(n,) a number for each transition, the same for those of one episode of one of the run's
+        environments, and for no others."""
+        count, ended = self.run.get("settings", {}).get("env.count", 1), self.replay.ended
+        envs = (self.first + np.arange(len(ended))) % count
+        numbers = np.zeros(len(ended), int)
+        for start in range(count):  # environments take turns
+            own = ended[start::count]
+            numbers[start::count] = np.cumsum(own) - own
+        return numbers * count + envs
+
 
 def load(path: Path) -> VisitedStates:
     """Read the only run at or below a folder that kept its replay buffer.
@@ -49,10 +60,10 @@ def load(path: Path) -> VisitedStates:
         names = ", ".join(str(file.parent) for file in found)
         raise UserError(f"{path} holds several runs; name one of {names}.")
     file = found[0] if found else path / REPLAY_FILE
-    record = read_record(file.with_name("record.jsonl"))
-    if record.header and algorithms.load(record.header["run"]["algorithm"]).Hyper.on_policy:
-        name = record.header["run"]["algorithm"]
-        raise UserError(f"{path} has no replay: {name} is on-policy, and drops what it learned.")
+    record = read_record(file.with_name(RECORD_FILE))
+    name = record.header["run"]["algorithm"] if record.header else ""
+    if name in algorithms.ALGORITHMS and algorithms.load(name).Hyper.on_policy:
+        raise UserError(f"{path} has no replay: {name} is on-policy and keeps no transitions.")
     if not found:
         raise UserError(
             f"There is no replay in {path}; train with --set compute.keep_replay=true to have one."
@@ -60,17 +71,17 @@ def load(path: Path) -> VisitedStates:
     if record.damage:
         raise UserError(record.damage)
     if not record.header or not record.done:
-        raise UserError(f"The run in {file.parent} is not done; let it come to its end.")
+        raise UserError(f"The run in {file.parent} is not done; train it to its end first.")
     run = record.header["run"]
     try:
-        replay = ReplayExport(**load_file(file))
+        replay = ReplayExport(**array_files.read(file))
         _check(replay, run["steps"])
-    except (OSError, TypeError, ValueError, SafetensorError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise UserError(f"{file} cannot be read: {error}.") from error
     first = run["steps"] - len(replay.obs)  # the oldest may have been overwritten
     skipped = max(0, run["settings"].get("warmup", 0) - first)
     if len(replay.obs) - skipped < 10 * len(STAGES):
-        raise UserError(f"Nothing is left of {file.parent} without its warm-up.")
+        raise UserError(f"The replay in {file.parent} has nothing but warm-up steps.")
     kept = ReplayExport(*(array[skipped:] for array in replay))
     return VisitedStates(run, first + skipped, kept)
 
@@ -92,7 +103,7 @@ def check_same_task(runs: Sequence[VisitedStates]) -> None:
     """Raise a UserError if two runs are of different tasks."""
     a, b = (run.run["task"] for run in runs)
     if a != b:
-        raise UserError(f"Only runs of one task compare; these are of {a} and {b}.")
+        raise UserError(f"Only runs of one task can be compared; these are of {a} and {b}.")
 
 
 def evenly(length: int, count: int) -> np.ndarray:

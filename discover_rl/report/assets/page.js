@@ -68,6 +68,7 @@ function showControls() {
     update();
   });
   const windows = data.windows.map((size) => [size, String(size), `Mean of up to ${size} evaluations`]);
+  at("window").parentElement.hidden = windows.length < 2;
   segments(at("window"), windows, choice.window, (size) => {
     choice.window = size;
     update();

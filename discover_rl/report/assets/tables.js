@@ -39,9 +39,10 @@ function heads(id, names, numeric, changed) {
 function sortable(id, table, changed) {
   const rows = ordered(table.rows, id, (row, column) => row[column][1]);
   const entry = ([text, , bold], i) => {
+    if (!i) return el("th", { scope: "row" }, el("span", { class: "row-name" }, text));
     // The number of runs behind a score is less prominent than the score.
     const [, main, aside] = text.match(/^(.*?)( \(\d+ of \d+\))?$/s);
-    return el(i ? "td" : "th", { scope: i ? null : "row", class: table.numeric[i] ? "number" : "" },
+    return el("td", { class: table.numeric[i] ? "number" : "" },
       bold ? el("strong", {}, main) : main, aside ? el("small", {}, aside) : "");
   };
   return scrolling(table.title, el("table", { id },

@@ -1,14 +1,15 @@
-"""Engines: where cohorts are trained. `local` uses processes of this machine, `ray` a cluster.
+"""Engines: where cohorts are trained. `local` uses processes of this machine, `ray` a cluster, on
+which `ray_tasks` runs.
 
-An engine has one function, `run(jobs, hear, stopping, patience, …)`. It trains the cohorts, as many
-at once as there are places for, passes on the events of each, and returns what became of each:
-None, or why it did not come to its end.
+An `Engine` is a function that trains cohorts, as many at once as there are places; `choose` returns
+one.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from discover_rl.core.types import UserError
 from discover_rl.system import hardware
@@ -16,9 +17,38 @@ from discover_rl.training.events import Event
 from discover_rl.training.job import CHECKPOINT_SECONDS, Job
 from discover_rl.training.observers.base import Answer
 
-Hear = Callable[[int, Event], Answer]
-"""Is given a job's number and an event, at last `Ended`; answers as an observer does."""
 Outcome = Exception | None
+"""How a job ended: with this error, or well."""
+
+
+class OnEvent(Protocol):
+    """Receives the events of jobs, and answers as an observer does."""
+
+    def __call__(self, number: int, event: Event, /) -> Answer:
+        """`number`: of the job, by its place in the list; its last event is `Ended`."""
+        ...
+
+
+class Engine(Protocol):
+    """Trains cohorts and passes on the events of each."""
+
+    def __call__(
+        self,
+        jobs: Sequence[Job],
+        on_event: OnEvent,
+        stopping: Callable[[], bool],
+        patience: float,
+        /,
+    ) -> list[Outcome]:
+        """Return the outcome of each.
+
+        Args:
+            jobs: the cohorts.
+            on_event: receives their events.
+            stopping: asked again and again; if true, all stop after a checkpoint.
+            patience: seconds to wait for the lock of a work folder.
+        """
+        ...
 
 
 def choose(
@@ -27,7 +57,7 @@ def choose(
     processes: int = 0,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     on_gpu: int = 1,
-) -> Callable[[Sequence[Job], Hear, Callable[[], bool], float], list[Outcome]]:
+) -> Engine:
     """The engine of this name.
 
     Args:
@@ -62,7 +92,7 @@ def check(name: str, address: str | None) -> None:
 def places(processes: int = 0, on_gpu: int = 1) -> dict[str, int]:
     """How many cohorts are trained at once on this machine, on the CPU and on the GPU.
 
-    Beside those of a GPU, whose environments take cores too, half of the cores are left to others.
+    Where there is a GPU, half of the cores are left for the environments of its cohorts.
 
     Args:
         processes: how many on either; 0: as many as are faster.

@@ -8,10 +8,13 @@ it computes depends on the others.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
@@ -21,9 +24,10 @@ import jax
 
 from discover_rl import algorithms, strategies
 from discover_rl.core.types import Stopped, UserError
+from discover_rl.storage import files
 from discover_rl.system import compilation, hardware, modules
 from discover_rl.system.hardware import ONE_THREAD, ONE_THREAD_AT_IMPORT
-from discover_rl.training.engines import Hear, Outcome
+from discover_rl.training.engines import OnEvent, Outcome
 from discover_rl.training.events import Ended, Evaluated, Event
 from discover_rl.training.job import CHECKPOINT_SECONDS, PATIENCE, Job
 from discover_rl.training.job import train as train_job
@@ -32,7 +36,7 @@ from discover_rl.training.observers.base import Answer, Observer
 
 def run(
     jobs: Sequence[Job],
-    hear: Hear,
+    on_event: OnEvent,
     stopping: Callable[[], bool],
     patience: float = PATIENCE,
     *,
@@ -44,18 +48,21 @@ def run(
 
     Args:
         jobs: the cohorts.
-        hear: is given the events of each.
+        on_event: receives the events of each.
         stopping: if true, all stop after a checkpoint.
         patience: seconds that a worker waits for the lock of its work folder.
         places: how many are trained at once, by "cpu" and "gpu".
         checkpoint_seconds: time between checkpoints.
-        halt: whether one that fails stops all.
+        halt: whether a failure of one stops all.
 
     Returns:
-        What became of each.
+        The outcome of each: None, or the error that ended it.
     """
+    files.check_locks()  # before a process starts that would only say so
     spawn = multiprocessing.get_context("spawn")
-    stop, waiting = spawn.Event(), list(range(len(jobs)))
+    with _environment(modules.SAFE_PATH):  # multiprocessing starts a process for it
+        stop = spawn.Event()
+    waiting = list(range(len(jobs)))
     outcomes: list[Outcome] = [None] * len(jobs)
     working: dict[Connection, tuple[int, int, Any]] = {}  # a job's number, its seat, its process
     asked = Counter(job.place for job in jobs)
@@ -77,12 +84,15 @@ def run(
                 free[place].remove(seat)
                 mine, theirs = spawn.Pipe()
                 share = seat, seats[place]
-                given = jobs[number], share, checkpoint_seconds, patience, os.getpid()
+                own = _own_modules(jobs[number])
+                given = place, own, share, checkpoint_seconds, patience, os.getpid()
                 process = spawn.Process(target=_work, args=(theirs, stop, *given), daemon=True)
-                variables = ONE_THREAD_AT_IMPORT if place == "cpu" else {}
-                with _signals_blocked(), _environment(variables), _own_code(jobs[number]):
+                variables = modules.SAFE_PATH | (ONE_THREAD_AT_IMPORT if place == "cpu" else {})
+                with _signals_blocked(), _environment(variables):
                     process.start()
                 theirs.close()
+                with contextlib.suppress(OSError):  # it was killed
+                    mine.send(jobs[number])
                 working[mine] = number, seat, process
             for pipe in wait(list(working), timeout=0.1):
                 assert isinstance(pipe, Connection)
@@ -95,13 +105,13 @@ def run(
                     free[jobs[number].place].add(seat)
                     if process.exitcode and outcomes[number] is None:
                         outcomes[number] = ChildProcessError(_how_it_ended(process.exitcode))
-                    hear(number, Ended(outcomes[number]))
+                    on_event(number, Ended(outcomes[number]))
                     continue
                 if isinstance(message, Ended):
                     outcomes[number] = message.outcome
                     continue
-                answer = hear(number, message)
-                if isinstance(message, Evaluated):  # the worker waits for what is to become of it
+                answer = on_event(number, message)
+                if isinstance(message, Evaluated):  # the worker waits for the answer
                     with contextlib.suppress(OSError):  # it was killed
                         pipe.send(answer)
     finally:
@@ -113,8 +123,7 @@ def run(
 
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """A process started in this context never gets Ctrl-C, which reaches all: one of us
-    answers it."""
+    """A context in which started processes ignore Ctrl-C: only their parent handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -124,7 +133,7 @@ def _signals_blocked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """A process started in this context finds these variables set, unless the user has set them."""
+    """A context in which started processes have these variables, unless the user has set them."""
     missing = variables.keys() - os.environ.keys()
     os.environ |= {name: variables[name] for name in missing}
     try:
@@ -134,14 +143,24 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
             del os.environ[name]
 
 
-def _own_code(job: Job) -> contextlib.AbstractContextManager[None]:
-    """A process started in this context finds a strategy or algorithm of the user's own, which may
-    lie in the working directory; for any other job that is not searched."""
+def _own_modules(job: Job) -> list[str]:
+    """Name the modules of the user's own strategy and algorithm, if this job has any."""
     run = job.runs[0]
-    members = (algorithms.registry, run.algorithm), (strategies.registry, run.strategy)
-    if any(registry.outside(name) is not None for registry, name in members):
-        return modules.findable()
-    return contextlib.nullcontext()
+    named = (algorithms.registry, run.algorithm), (strategies.registry, run.strategy)
+    members = (registry.outside(name) for registry, name in named)
+    return [member.__name__ for member in members if isinstance(member, types.ModuleType)]
+
+
+def _receive_job(pipe: Connection, own_modules: Sequence[str]) -> Job:
+    """Receive the job of this worker. Only here, and only for the user's own strategy or algorithm,
+    the working directory is searched: what else lies there is not imported."""
+    if not own_modules:
+        return pipe.recv()
+    with modules.findable():
+        for name in own_modules:
+            if name not in sys.modules:
+                importlib.import_module(name)
+        return pipe.recv()
 
 
 def _how_it_ended(code: int) -> str:
@@ -161,8 +180,8 @@ class Forwarder(Observer):
 
 
 def portable(error: Exception) -> Exception:
-    """An error that can be sent to another process: what users can correct as it is, others by
-    name."""
+    """Return an error that can be sent to another process: the error itself if users can correct
+    it, else one with its name."""
     if isinstance(error, (Stopped, UserError, OSError)):
         return error
     crash = ChildProcessError(f"A worker failed: {type(error).__name__}: {error}")
@@ -173,14 +192,15 @@ def portable(error: Exception) -> Exception:
 def _work(
     pipe: Connection,
     stop: Any,
-    job: Job,
+    place: str,
+    own_modules: Sequence[str],
     share: tuple[int, int],
     checkpoint_seconds: float,
     patience: float,
     parent: int,
 ) -> None:
     def stopping() -> bool:
-        if os.getppid() != parent:  # it was killed; whoever goes on must not find us writing
+        if os.getppid() != parent:  # the parent was killed: another process may take over this job
             os._exit(1)
         return stop.is_set()
 
@@ -188,11 +208,12 @@ def _work(
         try:
             pipe.send(event)
             return pipe.recv() if isinstance(event, Evaluated) else None
-        except (EOFError, OSError):  # nobody is there any more
+        except (EOFError, OSError):  # the parent is gone
             os._exit(1)
 
-    prepare_process(job.place, share)
+    prepare_process(place, share)
     try:
+        job = _receive_job(pipe, own_modules)
         train_job(job, Forwarder(send), stopping, checkpoint_seconds, patience)
     except Exception as error:
         send(Ended(portable(error)))
@@ -206,13 +227,14 @@ def prepare_process(place: str, share: tuple[int, int] = (0, 1)) -> None:
         share: (i, n): this is the i-th of n processes there.
     """
     if place == "cpu":
-        # Several processes cannot share a GPU's memory unasked, and would gain nothing by it. Each
-        # has one thread, however many there are: how many multiply a matrix shows in its last bits.
+        # JAX must not use a GPU here: by default a process reserves all of its memory. Each process
+        # has one thread, however many cores there are: the number of threads that multiply a matrix
+        # changes its last bits.
         jax.config.update("jax_platforms", "cpu")
         flags = os.environ.get("XLA_FLAGS", "")
         os.environ |= ONE_THREAD | {"XLA_FLAGS": f"{flags} {ONE_THREAD['XLA_FLAGS']}"}
     else:
-        # Those who share a GPU share its memory; each steps its environments on cores of its own.
+        # Processes that share a GPU share its memory. Each steps its environments on its own cores.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         hardware.use_share_of_cores(*share)
     compilation.use_cache()

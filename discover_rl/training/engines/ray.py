@@ -1,7 +1,7 @@
-"""Train cohorts on a Ray cluster, or on a Ray that is started on this machine; a task each.
+"""Train cohorts on a Ray cluster, or by Ray on this machine, each in one task.
 
 A task trains one cohort, in a process of its own, and writes records and checkpoints itself, into a
-folder that all nodes share. One whose worker or node dies is begun again and goes on from the last
+folder that all nodes share. If its worker or node dies, another task continues from the last
 checkpoint.
 """
 
@@ -20,24 +20,25 @@ from typing import Any, NamedTuple
 
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.system import hardware
-from discover_rl.training.engines import Hear, Outcome, ray_tasks
+from discover_rl.training.engines import OnEvent, Outcome, ray_tasks
 from discover_rl.training.events import Ended
 from discover_rl.training.job import CHECKPOINT_SECONDS, PATIENCE, Job
 
 DEATHS = 5
-"""A cohort whose workers die so often without getting any further has failed."""
+"""A cohort has failed if this many workers in a row die before they make progress."""
 LEASE = 120.0
-"""Seconds for which a file server may keep the lock of a node that is gone."""
+"""Seconds for which a file server may keep the lock of a node that has died."""
 HERE = "local"
+"""The address that starts a Ray on this machine alone."""
 HEAD = {"node:__internal_head__": 0.001}
-"""A node without which there is no cluster anyway."""
+"""A resource that only the head node has; without it there is no cluster."""
 OBJECTS = 128 * 2**20
-"""Bytes of Ray's own memory for what is passed between tasks, which is next to nothing here."""
+"""Bytes of Ray's object store. Tasks here pass almost nothing to each other."""
 
 
 def run(
     jobs: Sequence[Job],
-    hear: Hear,
+    on_event: OnEvent,
     stopping: Callable[[], bool],
     patience: float = PATIENCE,
     *,
@@ -45,14 +46,26 @@ def run(
     processes: int = 0,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> list[Outcome]:
-    """Train these cohorts on the cluster at this address, or at RAY_ADDRESS; else on this hardware.
-    So many at a time at most, or as many as there is room for."""
+    """Train these cohorts on a Ray cluster (`engines.Engine`).
+
+    Args:
+        jobs: the cohorts.
+        on_event: receives the events of each.
+        stopping: if true, all stop after a checkpoint.
+        patience: seconds that a task waits for the lock of its work folder.
+        address: of the cluster; None: RAY_ADDRESS, or else a Ray of this machine's own.
+        processes: how many are trained at once; 0: as many as the cluster has room for.
+        checkpoint_seconds: time between checkpoints.
+
+    Returns:
+        The outcome of each: None, or the error that ended it.
+    """
     ray = ray_tasks.needed()
     if not jobs:
         return []
     with _connected(ray, address, processes):
         try:
-            return _train(ray, jobs, hear, stopping, patience, processes, checkpoint_seconds)
+            return _train(ray, jobs, on_event, stopping, patience, processes, checkpoint_seconds)
         except ray.exceptions.RayError as error:
             raise ChildProcessError(
                 f"Ray failed ({_brief(error)}); the same command again goes on from the last "
@@ -70,7 +83,7 @@ class Attempt(NamedTuple):
 def _train(
     ray: Any,
     jobs: Sequence[Job],
-    hear: Hear,
+    on_event: OnEvent,
     stopping: Callable[[], bool],
     patience: float,
     processes: int,
@@ -78,7 +91,7 @@ def _train(
 ) -> list[Outcome]:
     jobs, needs = _placed(ray, jobs)
     mailbox = ray.remote(ray_tasks.Mailbox).options(num_cpus=0, resources=HEAD).remote()
-    # Workers may have been used before, by whatever it was: every task has a fresh one.
+    # Every task gets a new worker process: other code may have run in an old one.
     work = ray.remote(max_calls=1, max_retries=0)(ray_tasks.work)
     outcomes: list[Outcome] = [None] * len(jobs)
     waiting, working = list(range(len(jobs))), dict[Any, Attempt]()
@@ -89,7 +102,7 @@ def _train(
             if not stopped and stopping():
                 stopped, begun = True, ray.get(mailbox.stop.remote())
                 for task, attempt in [*working.items()]:
-                    if attempt.number not in begun:  # and never will
+                    if attempt.number not in begun:  # the mailbox keeps it from beginning now
                         ray.cancel(task)
                         del working[task]
                         waiting.append(attempt.job)
@@ -100,7 +113,7 @@ def _train(
                 number = waiting.pop(0)
                 job = jobs[number]
                 job.workdir.mkdir(parents=True, exist_ok=True)
-                # An attempt after one that died waits for that one's lock to go.
+                # After a death, the next attempt waits until the lock of the dead one is released.
                 wait = max(patience, LEASE) if deaths[number] else patience
                 given = mailbox, attempts, job, [*sys.path, os.getcwd()], checkpoint_seconds, wait
                 task = work.options(**needs[job.place]).remote(*given)
@@ -109,11 +122,11 @@ def _train(
             if not working:
                 break
             ended, _ = ray.wait([*working], num_returns=len(working), timeout=0.2)
-            # After the wait: all that ended tasks have sent is there.
+            # Collected after the wait, so that nothing from tasks that have ended is missing.
             numbers = {attempt.number: attempt.job for attempt in working.values()}
             for attempt, event in ray.get(mailbox.collect.remote()):
-                if attempt in numbers:  # else of one that is held for dead
-                    hear(numbers[attempt], event)
+                if attempt in numbers:  # an attempt that is taken for dead may still send
+                    on_event(numbers[attempt], event)
             for task in ended:
                 number = working.pop(task).job
                 try:
@@ -127,7 +140,7 @@ def _train(
                         waiting.insert(0, number)
                         continue
                     outcomes[number] = _died(error, reached[number], stopped)
-                hear(number, Ended(outcomes[number]))
+                on_event(number, Ended(outcomes[number]))
     finally:
         for task in working:
             ray.cancel(task, force=True)
@@ -145,7 +158,7 @@ def _died(error: Exception, step: int, stopped: bool) -> Exception:
 
 
 def _brief(error: Exception) -> str:
-    """What an error says first, or after a traceback; Ray's go on for long."""
+    """Return the first line of an error, or the last one of a traceback. Ray's errors are long."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     chosen = lines[-1 if any(line.startswith("Traceback") for line in lines) else 0]
     return chosen.strip().rstrip(".")
@@ -153,7 +166,8 @@ def _brief(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _connected(ray: Any, address: str | None, processes: int) -> Iterator[None]:
-    """With Ray: as whoever called has it already, else at the address, else started for this."""
+    """A context with a connection to Ray: one that exists already, else to the address, else to a
+    Ray that is started on this machine."""
     if ray.is_initialized():
         yield
         return
@@ -166,7 +180,7 @@ def _connected(ray: Any, address: str | None, processes: int) -> Iterator[None]:
     try:
         _knock(address)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what they warn of is said by the error as well
+            warnings.simplefilter("ignore")  # the error says the same
             ray.init(address, **options)
     except (OSError, ValueError, RuntimeError, ImportError) as error:
         raise UserError(
@@ -174,7 +188,7 @@ def _connected(ray: Any, address: str | None, processes: int) -> Iterator[None]:
             "starts one, and without --address and RAY_ADDRESS none is needed."
         ) from error
     finally:
-        # Ray takes this signal for itself, and would end us without a checkpoint.
+        # Ray replaces the handler of this signal and would end the process without a checkpoint.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
     try:
@@ -184,7 +198,7 @@ def _connected(ray: Any, address: str | None, processes: int) -> Iterator[None]:
 
 
 def _knock(address: str) -> None:
-    """Raise an OSError if nobody is at host:port; Ray would keep trying for minutes."""
+    """Raise an OSError if nothing listens at host:port; Ray would keep trying for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
@@ -198,16 +212,16 @@ def _placed(ray: Any, jobs: Sequence[Job]) -> tuple[list[Job], dict[str, dict[st
         needs["gpu"] = {"num_gpus": 1.0, "num_cpus": min(shares)}
     placed = []
     for job in jobs:
-        # This machine's GPU, by which the job was made, says nothing of the cluster's.
-        on_gpu = "gpu" in needs and not job.runs[0].on_policy
+        # The job's place is that of this machine; the cluster may differ in its GPUs.
+        place = hardware.place(job.runs[0].on_policy, gpu="gpu" in needs)
         paths = {"out": job.out.absolute(), "workdir": job.workdir.absolute()}
-        placed.append(job._replace(place="gpu" if on_gpu else "cpu", **paths))
+        placed.append(job._replace(place=place, **paths))
     return placed, needs
 
 
 def _gpu_shares(ray: Any) -> list[float]:
-    """For each node with GPUs on which JAX computes: how many cores a GPU's environments get. Half
-    of them are left to others, as on one hardware."""
+    """For each node on whose GPUs JAX computes, return the cores for one GPU's environments. Half
+    of a node's cores are left to cohorts on the CPU, as on a single machine."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
@@ -217,7 +231,7 @@ def _gpu_shares(ray: Any) -> list[float]:
         strategy = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
         try:
             able = ray.get(ask.options(scheduling_strategy=strategy).remote(), timeout=60)
-        except ray.exceptions.RayError:  # it has gone since, or has not what we need
+        except ray.exceptions.RayError:  # the node has died, or lacks a package
             able = False
         if able:
             cores, gpus = (node["Resources"].get(name, 0.0) for name in ("CPU", "GPU"))

@@ -1,4 +1,4 @@
-"""What a Ray task does: train one cohort, send its events, and stop when it is asked to."""
+"""The code of a Ray task: train one cohort, send its events, and stop when asked to."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from discover_rl.training.job import Job
 from discover_rl.training.job import train as train_job
 
 PULSE = 0.3
-"""Seconds after which a task reports its step, and asks whether to stop."""
+"""Seconds between two reports of a task's step, which also ask whether to stop."""
 
 
 def needed() -> Any:
-    """Ray, or a UserError where it is not installed."""
+    """Import Ray; a UserError if it is not installed."""
     try:
         import ray
     except ImportError as error:
@@ -43,18 +43,18 @@ class Mailbox:
         self._stopped = False
 
     def send(self, attempt: int, events: Sequence[Event]) -> bool:
-        """From a task: its events. Return whether it is to stop."""
+        """Take events from a task. Return whether the task should stop."""
         self._begun.add(attempt)
         self._events += [(attempt, event) for event in events]
         return self._stopped
 
     def collect(self) -> list[tuple[int, Event]]:
-        """The events since the last call, each with the attempt it is of."""
+        """Return the events since the last call, each with the number of its attempt."""
         events, self._events = self._events, []
         return events
 
     def stop(self) -> set[int]:
-        """Stop all tasks; return those that have begun. No other will."""
+        """Stop all tasks. Return the attempts that have begun; no other one will begin."""
         self._stopped = True
         return self._begun
 
@@ -62,8 +62,8 @@ class Mailbox:
 class Connection:
     """A task's connection to the mailbox.
 
-    Every call waits for the answer, so nothing is lost if the worker dies. Steps wait for the next
-    call.
+    Every call waits for the answer, so nothing is lost if the worker dies. `Stepped` events are
+    sent with the next call.
     """
 
     def __init__(self, mailbox: Any, attempt: int):
@@ -88,9 +88,9 @@ class Connection:
         ray = needed()
         try:
             sent = self._mailbox.send.remote(self._attempt, [*self._step, *events])
-            # Not ray.get: a task that waits by that gives its place away meanwhile.
+            # Not ray.get: while a task waits in it, Ray gives its resources to another.
             self._stop = sent.future().result()
-        except ray.exceptions.RayError:  # nobody is there any more
+        except ray.exceptions.RayError:  # the process that started the tasks is gone
             os._exit(1)
         self._step, self._asked = [], time.monotonic()
 
@@ -103,13 +103,13 @@ def work(
     checkpoint_seconds: float,
     patience: float,
 ) -> Outcome:
-    """Train a cohort; return what became of it.
+    """Train a cohort; return its outcome.
 
     Args:
-        mailbox: takes its events.
+        mailbox: receives its events.
         attempt: the number of this attempt.
-        job: what to train.
-        paths: where the command looks for modules; the last one is the folder it was called in.
+        job: the cohort to train.
+        paths: the module search path of the command; the last one is its working directory.
         checkpoint_seconds: time between checkpoints.
         patience: seconds to wait for the lock of the work folder.
     """

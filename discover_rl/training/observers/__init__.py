@@ -1,7 +1,7 @@
-"""Observers: who hears of training while it goes on.
+"""Observers: they receive the events of training.
 
-`base` says what an observer is, `terminal` shows progress, `tensorboard` and `weights_and_biases`
-write curves for these programs.
+`base` has the base class, `terminal` shows progress, `tensorboard` and `weights_and_biases` write
+curves for these programs.
 """
 
 from discover_rl.training.observers.base import (

@@ -1,4 +1,4 @@
-"""What an observer is, and several observers as one."""
+"""The base class of observers, and classes that combine several."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from discover_rl.training.events import (
 )
 
 Answer = Literal["stop"] | None
-"""What an observer answers to an evaluation: "stop" ends the run that was evaluated."""
+"""An observer's answer to an evaluation: "stop" ends the run that was evaluated."""
 
 
 class Observer:
-    """Hears what happens in training. A subclass overrides what it wants to hear.
+    """Receives the events of training. A subclass overrides the methods for those it needs.
 
-    `on_event` hears everything; by default it calls the method for the kind of event.
+    `on_event` receives all events; by default it calls the method for the kind of event.
     """
 
     def on_event(self, event: Event) -> Answer:
-        """Something happened. The answer to `Evaluated` may be "stop": then its run ends."""
+        """Receive an event. The answer to `Evaluated` may be "stop", which ends the run."""
         match event:
             case Started(runs, step):
                 self.started(runs, step)
@@ -57,7 +57,7 @@ class Observer:
         return None
 
     def started(self, runs: Sequence[Run], step: int) -> None:
-        """These runs start, or go on, at this step; where they differ, at this step or later."""
+        """These runs start or continue at this step, or at a later one where cohorts differ."""
 
     def compiling(self) -> None:
         """Programs are compiled before the next step; that may take a while."""
@@ -78,14 +78,14 @@ class Observer:
         """Up to this step evaluation has taken this share of the time."""
 
     def noted(self, run: Run, step: int, note: str) -> None:
-        """Something out of the ordinary happened to a run."""
+        """Something unusual happened to a run."""
 
     def finished(self, runs: Sequence[Run]) -> None:
-        """These runs have come to their end."""
+        """These runs are finished."""
 
 
 class Observers(Observer):
-    """Several observers as one: each hears everything, in their order."""
+    """Several observers as one: each receives all events, in the given order."""
 
     def __init__(self, observers: Iterable[Observer]):
         self.observers = tuple(observers)
@@ -97,9 +97,9 @@ class Observers(Observer):
 
 
 class HeldObserver(Observer):
-    """An observer whose error is kept for a moment at which training can stop.
+    """An observer whose error is kept until training can stop.
 
-    After the error, the observer hears nothing more.
+    After the error, the observer receives no more events.
     """
 
     def __init__(self, observer: Observer):
@@ -107,7 +107,7 @@ class HeldObserver(Observer):
         self.error: Exception | None = None
 
     def on_event(self, event: Event) -> Answer:
-        """Pass the event on; keep what is raised."""
+        """Pass the event on; keep an error that this raises."""
         if self.error is None:
             try:
                 return self.observer.on_event(event)
@@ -126,9 +126,8 @@ class HeldObserver(Observer):
 
 
 class FailSafeObservers(Observer):
-    """Several observers as one; one that raises is reported once and left out from then on.
-
-    What is observed is worth more than the observer.
+    """Several observers as one. An observer that raises an error is reported once and then left
+    out: training is worth more than its display.
     """
 
     def __init__(self, observers: Iterable[Observer], say: Callable[[str], None]):
@@ -167,12 +166,12 @@ def requested(out: Path, tensorboard: bool = False, wandb: str | None = None) ->
 
 
 def scalars(returns: Sequence[float], report: Report) -> dict[str, float]:
-    """An evaluation as numbers by name, the same for all that draw curves of it."""
+    """Return an evaluation as numbers by name, the same for every observer that draws curves."""
     own = {f"report/{name}": value for name, value in report.items() if value is not None}
     return {"return/mean": float(np.mean(returns)), "return/sd": float(np.std(returns))} | own
 
 
 def training_scalars(metrics: Report, steps_per_second: float) -> dict[str, float]:
-    """Metrics of training as numbers by name, likewise."""
+    """Return metrics of training as numbers by name, the same for every such observer."""
     whole = {**metrics, "steps_per_second": steps_per_second}
     return {f"train/{name}": value for name, value in whole.items() if value is not None}

@@ -18,10 +18,10 @@ from discover_rl.training.observers.base import Observer, scalars, training_scal
 
 
 class TensorBoard(Observer):
-    """Writes event files into the folders of the runs in `out`, to be seen while training goes on.
+    """Writes event files into the folders of the runs in `out`, while training goes on.
 
-    A run that goes on from a checkpoint makes some evaluations again. So each file says at which
-    step it starts, and TensorBoard drops what earlier files have from there on.
+    A run that continues from a checkpoint repeats some evaluations. So each file says at which step
+    it starts, and TensorBoard drops the later steps of earlier files.
     """
 
     def __init__(self, out: str | Path):
@@ -38,7 +38,7 @@ class TensorBoard(Observer):
         weakref.finalize(self, _close, self._writers)  # those of runs that did not finish
 
     def started(self, runs: Sequence[Run], step: int) -> None:
-        """Runs that start, or go on, get new files."""
+        """Prepare new files for runs that start or continue."""
         del step
         self.finished(runs)
 
@@ -68,8 +68,8 @@ class TensorBoard(Observer):
         self._write(run, step, summary, start=step)
 
     def _write(self, run: Run, step: int, summary: Any, start: int) -> None:
-        """Write a summary, at once. A run's first one opens its file: not every run goes on at the
-        step that `started` is given, but what is heard first is what comes next."""
+        """Write a summary at once. The first one of a run opens its file, because only then its
+        step is known: runs may continue later than at the step that `started` is given."""
         events = [self._events.Event(wall_time=time.time(), step=step, summary=summary)]
         if run.name not in self._writers:
             folder = self.out / run.name

@@ -27,7 +27,7 @@ from discover_rl.training.events import Report
 from discover_rl.training.observers.base import Observer
 
 console = Console()
-"""Everything is printed here."""
+"""The console that everything is printed on."""
 REFRESH_SECONDS = 0.2
 """The shortest time between two updates of the bar."""
 RATE_SECONDS = 20.0
@@ -39,7 +39,7 @@ COMPILING = "compiling …"
 def say(text: str) -> None:
     """Print a text as it is: brackets are no markup, and long lines are not broken.
 
-    What a terminal would take for a command is written out.
+    Control characters are written out as codes.
     """
     console.print(printable(text), highlight=False, markup=False, emoji=False, soft_wrap=True)
 

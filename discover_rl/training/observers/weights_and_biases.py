@@ -1,9 +1,10 @@
-"""Curves in Weights & Biases: one of its runs for each of ours."""
+"""Curves in Weights & Biases, which has a run for each run here."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,19 +12,23 @@ from typing import Any
 
 from discover_rl.config import Run
 from discover_rl.core.types import UserError
-from discover_rl.storage import files
+from discover_rl.storage import files, schemas
 from discover_rl.system import extras
 from discover_rl.training.events import Report
 from discover_rl.training.observers.base import Observer, scalars, training_scalars
 
+ID = re.compile(r"[\w-]{1,64}", re.ASCII)
+"""What an id there may be."""
 _open: dict[str, Any] = {}
-"""Their runs by id. A stopped run stays open there, and no one else in this process may open it."""
+"""Open runs of Weights & Biases by id. A run that was stopped stays open: a process can open each
+only once."""
 
 
 class WeightsAndBiases(Observer):
     """Logs the runs in `out` to a project of Weights & Biases.
 
-    A run that goes on here goes on there: its id there lies in its folder here.
+    The id that a run has there is kept in its folder here, so a run that is continued here is
+    continued there.
     """
 
     def __init__(self, out: str | Path, project: str):
@@ -33,19 +38,19 @@ class WeightsAndBiases(Observer):
         except ModuleNotFoundError as error:
             raise UserError(extras.hint("Weights & Biases", "wandb")) from error
         with self._access():
-            self._wandb.login()  # may ask for a key: better now than in the midst of training
+            self._wandb.login()  # it may ask for a key, so do it before training starts
 
     def evaluated(self, run: Run, step: int, returns: Sequence[float], report: Report) -> None:
         """Log an evaluation's numbers."""
         theirs = self._of(run)
-        if step >= theirs.step:  # else it was there before training went on from a checkpoint
+        if step >= theirs.step:  # earlier steps were logged before the run was resumed
             theirs.log(scalars(returns, report), step=step, commit=True)
 
     def measured(self, run: Run, step: int, metrics: Report, steps_per_second: float) -> None:
         """Log metrics of training."""
         theirs = self._of(run)
         if step >= theirs.step:
-            # Not committed: an evaluation of the same step may follow, and becomes part of it.
+            # Not committed yet: an evaluation of the same step may follow and joins this entry.
             theirs.log(training_scalars(metrics, steps_per_second), step=step, commit=False)
 
     def noted(self, run: Run, step: int, note: str) -> None:
@@ -78,7 +83,10 @@ class WeightsAndBiases(Observer):
         path = self.out / run.name / "wandb-id"
         if not path.exists():
             files.write(path, f"{secrets.token_hex(8)}\n".encode())
-        return path.read_text().strip()
+        found = schemas.content(path).decode("ascii", "replace").strip()
+        if not ID.fullmatch(found):
+            raise schemas.malformed(path, "no id of Weights & Biases")
+        return found
 
     @contextlib.contextmanager
     def _access(self) -> Iterator[None]:
