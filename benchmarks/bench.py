@@ -4,7 +4,8 @@
     python benchmarks/bench.py --peers .venv-peers/bin/python [--repetitions 3] [--out bench.json]
 
 Every number is environment steps per second with learning, without evaluation and compiling. Cells
-and peers take turns, so that a slow minute of the machine hits all of them alike.
+and peers take turns, so that a slow minute of the machine hits all of them alike. On a machine that
+does other work, --clock processor counts the time that a run had a processor, of one seed.
 """
 
 from __future__ import annotations
@@ -72,13 +73,13 @@ CELLS = [
 ]
 
 
-def measure(cell: Cell, peers: str) -> float:
+def measure(cell: Cell, peers: str, quantity: str) -> float:
     interpreter = sys.executable if cell.peer else peers
     command = [interpreter, str(HERE / cell.command[0]), *cell.command[1:]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{cell.name} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])["steps_per_second"]
+    return json.loads(done.stdout.splitlines()[-1])[quantity]
 
 
 def main() -> None:
@@ -88,13 +89,18 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="cells whose name this matches, a regular expression"
     )
+    parser.add_argument("--clock", choices=("wall", "processor"), default="wall")
     parser.add_argument("--out", type=Path, default=Path("bench.json"))
     args = parser.parse_args()
     chosen = [cell for cell in CELLS if re.search(args.only, cell.name)]
+    unit, quantity = "second", "steps_per_second"
+    if args.clock == "processor":
+        chosen = [cell for cell in chosen if not cell.name.endswith("ten seeds")]
+        unit, quantity = "second of processor time", "steps_per_processor_second"
     measured: dict[str, list[float]] = {cell.name: [] for cell in chosen}
     for _ in range(args.repetitions):
         for cell in chosen:
-            measured[cell.name].append(measure(cell, args.peers))
+            measured[cell.name].append(measure(cell, args.peers, quantity))
             print(f"{cell.name:<28} {measured[cell.name][-1]:8,.0f} steps/s", flush=True)
     medians = {name: statistics.median(values) for name, values in measured.items()}
     print(f"\n{'median of ' + str(args.repetitions):<28} {'steps/s':>8}  times the peer")
@@ -103,7 +109,7 @@ def main() -> None:
         print(f"{cell.name:<28} {medians[cell.name]:8,.0f}  {ratio}")
     machine = {"cores": hardware.cores(), "machine": platform.machine()}
     content = {
-        "unit": "environment steps per second",
+        "unit": f"environment steps per {unit}",
         "machine": machine | {"processor": hardware.device_name()},
         "code": provenance.code(),
         "commit": provenance.commit(),

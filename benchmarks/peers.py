@@ -5,7 +5,7 @@
 The settings are those of discover_rl/config/presets: the same networks, batches, updates per step,
 rollouts, minibatches and epochs, clipping, decay, normalised observations and rewards. With
 PROCESSES, so many runs at once, each in a process of its own with one thread, the way to run seeds
-with a peer.
+with a peer. One run is also measured by the time that its process had a processor.
 """
 
 import json
@@ -63,7 +63,7 @@ def model(library: str, task: str, algorithm: str) -> Any:
 
 
 def measure(library: str, task: str, algorithm: str, start: int, end: int, threads: int) -> Any:
-    """When learning at `start` and at `end` was over, by the clock."""
+    """When learning at `start` and at `end` was over, by the clock and by processor time."""
     if threads:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         os.environ["XLA_FLAGS"] = (
@@ -74,12 +74,12 @@ def measure(library: str, task: str, algorithm: str, start: int, end: int, threa
     class Watch(BaseCallback):
         def __init__(self) -> None:
             super().__init__()
-            self.marks = {start: 0.0, end: 0.0}
+            self.marks = {}
 
         def _on_step(self) -> bool:
-            for mark, when in self.marks.items():
-                if self.num_timesteps > mark and not when:  # the first step after learning there
-                    self.marks[mark] = time.time()
+            for mark in (start, end):
+                if self.num_timesteps > mark and mark not in self.marks:  # learning there is over
+                    self.marks[mark] = time.time(), time.process_time()
             return True
 
     watch = Watch()
@@ -94,8 +94,12 @@ def main() -> None:
     jobs = [(library, task, algorithm, start, end, int(processes > 1))] * processes
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         marks = pool.starmap(measure, jobs)
-    seconds = max(last for _, last in marks) - min(first for first, _ in marks)
-    print(json.dumps({"steps_per_second": processes * (end - start) / seconds}))
+    seconds = max(last for _, (last, _) in marks) - min(first for (first, _), _ in marks)
+    found = {"steps_per_second": processes * (end - start) / seconds}
+    if processes == 1:
+        (_, since), (_, to) = marks[0]
+        found["steps_per_processor_second"] = (end - start) / (to - since)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
