@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import griffe
 import latex2mathml.converter
@@ -32,6 +33,15 @@ ELSEWHERE = {
 }
 """Pages that do not lie in `docs`, and where they are on the site; the README's is its own."""
 
+FIRST = ["train", "load_policy", "load_run", "tune"]
+"""What most readers look up: the reference begins with it."""
+
+KINDS = ["function", "class", "attribute"]
+"""What names of the package may be, in the order of the reference's first page."""
+
+MATHML = "http://www.w3.org/1998/Math/MathML"
+ElementTree.register_namespace("", MATHML)
+
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not files of `docs`."""
@@ -48,8 +58,10 @@ def reference_pages() -> Iterator[tuple[str, str]]:
     package: Any = griffe.load("discover_rl", search_paths=[ROOT])
     for path in undocumented(package):
         log.warning("%s is public and has no docstring", path)
-    names = [name for name in package.exports or [] if not str(name).startswith("__")]
-    listed = "\n".join(f"::: discover_rl.{name}\n" for name in names)
+    names = [str(name) for name in package.exports or [] if not str(name).startswith("__")]
+    ranks = {name: len(FIRST) + KINDS.index(package[name].kind.value) for name in names}
+    ranks |= {name: rank for rank, name in enumerate(FIRST)}
+    listed = "\n".join(f"::: discover_rl.{name}\n" for name in sorted(names, key=ranks.get))
     yield "index", f"# What `import discover_rl` gives\n\n{listed}"
     yield "commands", commands()
     for name, member in package.members.items():
@@ -68,11 +80,19 @@ def walk(module: Any) -> Iterator[Any]:
 
 
 def undocumented(thing: Any) -> Iterator[str]:
-    """The paths of all public modules, classes and functions without a docstring."""
+    """The paths of all public modules, their constants, classes and functions without a docstring.
+
+    Fields of classes may have a comment instead, and a type variable says what it is by itself.
+    """
     if not thing.has_docstring:
         yield thing.path
     for name, member in thing.members.items():
-        if member.is_alias or name.startswith("_") or member.is_attribute:
+        if member.is_alias or name.startswith("_"):
+            continue
+        if member.is_attribute:
+            variable = str(member.value).startswith("TypeVar(")
+            if thing.is_module and not (member.has_docstring or variable):
+                yield member.path
             continue
         if member.is_function:
             if not (member.has_docstring or (thing.is_class and inherited(thing, name))):
@@ -134,11 +154,50 @@ def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
 
 
 def typeset(match: re.Match[str]) -> str:
-    """An equation as MathML, which browsers draw."""
+    """An equation as MathML, which browsers draw.
+
+    Equations that stand beside each other, with a wide space between, are one element each: on a
+    phone they come below each other.
+    """
     kind, latex = match.groups()
     display = "block" if kind == "div" else "inline"
-    made = latex2mathml.converter.convert(html.unescape(latex), display=display)
-    return f'<{kind} class="arithmatex">{made}</{kind}>'
+    parts = html.unescape(latex).split(r"\qquad")
+    made = (latex2mathml.converter.convert(part, display=display) for part in parts)
+    equations = "".join(with_primes(spaced(equation)) for equation in made)
+    return f'<{kind} class="arithmatex">{equations}</{kind}>'
+
+
+THIN = '<mspace width="0.17em" />'
+"""The space of TeX's backslash-comma."""
+
+
+def spaced(equation: str) -> str:
+    """MathML with the spaces that TeX sets around names of functions and around ∼."""
+    equation = equation.replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")
+    names = r"<mi>(?:log|exp|tanh|sin|cos)</mi>"
+    equation = re.sub(rf"(?<=</mi>)(?={names})", THIN, equation)
+    return re.sub(rf"({names})(?=<m(?!o))", rf"\1{THIN}", equation)
+
+
+def with_primes(equation: str) -> str:
+    """MathML whose primes stand on the line, as x′ in text.
+
+    The character is small and raised by itself. By default it is a superscript, too, which most
+    fonts raise once more, so that it floats above its letter.
+    """
+    root = ElementTree.fromstring(equation)
+    for element in root.iter():
+        if not len(element) or not re.fullmatch("[′″‴]", "".join(element[-1].itertext())):
+            continue
+        element[-1].tag = f"{{{MATHML}}}mo"
+        if element.tag == f"{{{MATHML}}}msup":
+            element.tag = f"{{{MATHML}}}mrow"
+        elif element.tag == f"{{{MATHML}}}msubsup":
+            base, below, prime = element
+            primed = ElementTree.Element(f"{{{MATHML}}}mrow")
+            primed.extend([base, prime])
+            element.tag, element[:] = f"{{{MATHML}}}msub", [primed, below]
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def drawn(match: re.Match[str]) -> str:
