@@ -64,3 +64,20 @@ def test_scale_compares_a_setting_with_going_without_it(tmp_path):
     assert found["against"]["settings"] == {"env.reward_delay": "5"}
     assert len(found["against"]["ratios"]) == 9
     assert all(ratio > 0 for ratio in found["against"]["ratios"])
+
+
+@pytest.mark.slow
+def test_what_a_strategy_costs_is_measured_beside_gaussian_noise(tmp_path):
+    out = tmp_path / "strategies.json"
+    words = ("--turns", "2", "--only", "ppo pink$", "--out", str(out))
+    command = [sys.executable, str(BENCHMARKS / "strategies.py"), *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert [line.split("  ")[0] for line in done.stdout.splitlines()[1:]] == [
+        "ppo gaussian",
+        "ppo pink",
+    ]
+    measured = json.loads(out.read_text())["measured"]
+    assert measured.keys() == {"ppo gaussian", "ppo pink"}
+    for turns in measured.values():
+        assert len(turns) == 2
+        assert all(0 < environment < whole for whole, environment in turns)
