@@ -279,7 +279,7 @@ def _brief(text: str) -> str:
 
 _KINDS = {
     str(float): "a number",
-    str(Amplitude): "a number, or linear:FROM:TO:SHARE of the run",
+    str(Amplitude): "a number, or linear:FROM:TO:SHARE of the run, SHARE above 0 and at most 1",
     str(int): "a whole number",
     str(bool): "true or false",
     str(str): "a word",

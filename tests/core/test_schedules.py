@@ -20,7 +20,7 @@ from discover_rl.strategies.interface import Acting, Strategy, View
 from tests.helpers import cells, rollouts
 
 VIEW = View({"net": {}}, None, None)
-KIND = "a number, or linear:FROM:TO:SHARE of the run"
+KIND = "a number, or linear:FROM:TO:SHARE of the run, SHARE above 0 and at most 1"
 
 
 @hyper
