@@ -65,6 +65,7 @@ def test_pendulum_is_solved_as_soon_by_several_environments(tmp_path, algorithm,
         ("sac", "oac", {"strategy.delta": 1.0}),
         ("sac", "rnd", {"strategy.weight": 0.1}),
         ("td3", "see", {}),
+        ("sac", "see", {}),
     ],
 )
 def test_pendulum_is_solved_by_optimism_a_bonus_or_a_second_policy(
