@@ -268,7 +268,7 @@ class OnPolicyAgent:
             lane, number = divmod(env, self.environments)
             # No two episodes of a lane start at the same step.
             learner, seed = lane_of((state.learner, state.seed), lane)
-            assign(memory, env, jax.device_get(self._begin(learner, seed, np.int32(step + number))))
+            assign(memory, env, on_host(self._begin(learner, seed, np.int32(step + number))))
         return memory
 
     def _learn_lanes(self, state: AgentState, living: list[int], step: int) -> list[Divergence]:
