@@ -37,9 +37,8 @@ from discover_rl.system.compilation import compile_all, not_cached, with_precisi
 from discover_rl.system.hardware import accelerated
 
 CHUNK = 16
-"""The largest number of steps of one call of `advance` on a CPU. On a GPU it is 8 times as large,
-or that of a fused loop. This is also the smallest number of steps for which a fused loop is used.
-"""
+"""The largest number of steps of each environment in one call of `advance` on a CPU. On a GPU it is
+8 times as large, or that of a fused loop, which is used for at least as many steps as this."""
 FUSED_STEPS = 512
 """The largest number of steps of a fused loop."""
 LONGEST_CYCLE = 8
@@ -51,14 +50,78 @@ all_finite = functools.cache(lambda lanes: jnp.full(lanes, -1, jnp.int32))
 """(lanes) → (lanes,) of −1: in no lane is anything not finite."""
 
 
+class StepByStep:
+    """The operations of a step (`step.Operations`), by compiled programs and host environments."""
+
+    def __init__(
+        self, agent: OffPolicyAgent, vector: VectorEnv, alive: np.ndarray, state: AgentState
+    ):
+        self.agent, self.vector, self.waits = agent, vector, agent.waits
+        self.alive, self.found = alive.copy(), list[Divergence]()
+        self._executed: Any = jax.device_get(state.action.executed)
+        self._reply: Any = None  # of the last action, not read yet
+
+    def send(self, state: AgentState, token: Any) -> Any:
+        """Do nothing yet: `receive` sends, after learning was started. So the device has work while
+        the host waits for the actions."""
+        del state
+        return token
+
+    def learn(
+        self, updates: Updates, state: AgentState, pending: Pending | None, step: int, token: Any
+    ) -> tuple[AgentState, Array]:
+        """Start the program that stores what is pending and learns."""
+        del token
+        agent, lanes = self.agent, len(state.seed)
+        if not updates and not self.waits:
+            return agent.store(state, pending), all_finite(lanes)
+        if pending is None:
+            pending = Pending(state.action, agent.no_transition(lanes, step - 1))
+        learner, buffer, bad = agent._learn(updates)(*agent._learning_part(state), *pending)
+        return state._replace(learner=learner, replay=buffer), bad
+
+    def receive(self, state: AgentState, step: int, token: Any, learned: Any) -> tuple[Any, Any]:
+        """Send the actions to the environments and wait for their answers."""
+        del state, learned
+        self.read_reply(step - 1)
+        truncate = self.agent.strategy.schedule.truncate(step)
+        self.vector.send(self._executed, self.alive, truncate)
+        inbox = self.agent.sent(transfer.plain(self.vector.receive(), step))
+        return token, jax.device_put(inbox) if self.waits else inbox
+
+    def act(
+        self, state: AgentState, inbox: Any, bad: Array, step: int
+    ) -> tuple[AgentState, Pending, Any]:
+        """Start the program that chooses the next actions."""
+        del step
+        agent, before = self.agent, state.action
+        learner, memory, action, self._reply, inbox = agent._act(
+            *agent._acting_part(state), bad, inbox
+        )
+        if agent.on_gpu:
+            self._reply.copy_to_host_async()
+        learner = state.learner if learner is None else learner
+        state = state._replace(learner=learner, memory=memory, action=action)
+        return state, Pending(before, inbox), self._reply
+
+    def read_reply(self, step: int) -> None:
+        """Wait for the actions chosen after `step` steps; note the lanes that have diverged."""
+        if self._reply is None:
+            return
+        (self._executed, bad), self._reply = transfer.decode_reply(self._reply), None
+        for lane in np.flatnonzero(self.alive & (bad >= 0)).tolist():
+            self.found.append(Divergence(lane, QUANTITIES[bad[lane]], step))
+            self.alive[lane] = False
+
+
 class OffPolicyAgent:
     """Acts and learns for a cohort by compiled programs (`agents.interface.Agent`).
 
-    All states have lanes in front. Here each lane has one environment; with `several_agent` it has
-    more of them.
+    All states have lanes in front. A lane has one environment here, and more in `several_agent`.
     """
 
-    lane_type = Lane
+    lane_type: type[Lane] = Lane
+    operations_type: type[StepByStep] = StepByStep
 
     def __init__(self, setup: AgentSetup):
         self.spec, hyper, self.environments = setup.spec, setup.hyper, setup.environments
@@ -125,6 +188,10 @@ class OffPolicyAgent:
             return ()  # while each makes its first step, there is nothing to learn from
         return self.strategy.schedule.updates(step, self.algorithm.due)
 
+    def updates_of(self, step: int) -> Any:
+        """What `environment_step` gets as updates, for the step that ends with the `step`-th."""
+        return self.due(step)
+
     def nets(self, state: AgentState) -> Net:
         """The networks that evaluation uses, on the host, lanes in front."""
         greedy = jax.vmap(lambda learner: self.algorithm.greedy(learner).net)
@@ -160,12 +227,9 @@ class OffPolicyAgent:
         bad = jax.ShapeDtypeStruct((lanes,), jnp.int32)
         pending = Pending(state.action, self.no_transition(lanes, 0))
         due = {self.due(first + i) for first in starts for i in range(CHUNK)}
+        learning = [updates for updates in due if updates or self.waits]
         lowered = [*reports, self._act.lower(*self._acting_part(state), bad, pending.inbox)]
-        lowered += [
-            self._lower_learning(updates, state, pending)
-            for updates in due
-            if updates or self.waits
-        ]
+        lowered += [self._lower_learning(updates, state, pending) for updates in learning]
         if not self.waits:
             lowered.append(self._store.lower(state.replay, *pending))
         compile_all(lowered)
@@ -182,11 +246,12 @@ class OffPolicyAgent:
             # Step by step, no further than to where a cycle repeats again.
             ahead = (i for i in range(1, CHUNK) if self.cycle_after(step + i)[1] >= CHUNK)
             until = min(until, step + next(ahead, CHUNK))
-        until = min(until, step + (8 * CHUNK if self.on_gpu else CHUNK))
-        operations = StepByStep(self, vector, alive, state)
+        count = self.environments
+        until = min(until, step + (8 * CHUNK if self.on_gpu else CHUNK) * count)
+        operations = self.operations_type(self, vector, alive, state)
         state, pending = self._packed(state), None
-        for now in range(step + 1, until + 1):
-            updates = self.due(now)
+        for now in range(step + count, until + 1, count):
+            updates = self.updates_of(now)
             state, pending, _, _ = environment_step(operations, updates, state, pending, now, None)
         operations.read_reply(until)
         return self._unpacked(self.store(state, pending)), until, operations.found
@@ -282,67 +347,3 @@ class OffPolicyAgent:
         reply = transfer.encode_reply(reply) if self.on_gpu else reply
         # The transition comes back as it is: `learn` takes it from here, not from the host again.
         return new, memory, action, reply, inbox
-
-
-class StepByStep:
-    """The operations of a step (`step.Operations`), by compiled programs and host environments."""
-
-    def __init__(
-        self, agent: OffPolicyAgent, vector: VectorEnv, alive: np.ndarray, state: AgentState
-    ):
-        self.agent, self.vector, self.waits = agent, vector, agent.waits
-        self.alive, self.found = alive.copy(), list[Divergence]()
-        self._executed: Any = jax.device_get(state.action.executed)
-        self._reply: Any = None  # of the last action, not read yet
-
-    def send(self, state: AgentState, token: Any) -> Any:
-        """Do nothing yet: `receive` sends, after learning was started. So the device has work while
-        the host waits for the actions."""
-        del state
-        return token
-
-    def learn(
-        self, updates: Updates, state: AgentState, pending: Pending | None, step: int, token: Any
-    ) -> tuple[AgentState, Array]:
-        """Start the program that stores what is pending and learns."""
-        del token
-        agent, lanes = self.agent, len(state.seed)
-        if not updates and not self.waits:
-            return agent.store(state, pending), all_finite(lanes)
-        if pending is None:
-            pending = Pending(state.action, agent.no_transition(lanes, step - 1))
-        learner, buffer, bad = agent._learn(updates)(*agent._learning_part(state), *pending)
-        return state._replace(learner=learner, replay=buffer), bad
-
-    def receive(self, state: AgentState, step: int, token: Any, learned: Any) -> tuple[Any, Any]:
-        """Send the actions to the environments and wait for their answers."""
-        del state, learned
-        self.read_reply(step - 1)
-        truncate = self.agent.strategy.schedule.truncate(step)
-        self.vector.send(self._executed, self.alive, truncate)
-        inbox = self.agent.sent(transfer.plain(self.vector.receive(), step))
-        return token, jax.device_put(inbox) if self.waits else inbox
-
-    def act(
-        self, state: AgentState, inbox: Any, bad: Array, step: int
-    ) -> tuple[AgentState, Pending, Any]:
-        """Start the program that chooses the next actions."""
-        del step
-        agent, before = self.agent, state.action
-        learner, memory, action, self._reply, inbox = agent._act(
-            *agent._acting_part(state), bad, inbox
-        )
-        if agent.on_gpu:
-            self._reply.copy_to_host_async()
-        learner = state.learner if learner is None else learner
-        state = state._replace(learner=learner, memory=memory, action=action)
-        return state, Pending(before, inbox), self._reply
-
-    def read_reply(self, step: int) -> None:
-        """Wait for the actions chosen after `step` steps; note the lanes that have diverged."""
-        if self._reply is None:
-            return
-        (self._executed, bad), self._reply = transfer.decode_reply(self._reply), None
-        for lane in np.flatnonzero(self.alive & (bad >= 0)).tolist():
-            self.found.append(Divergence(lane, QUANTITIES[bad[lane]], step))
-            self.alive[lane] = False

@@ -22,26 +22,55 @@ import numpy as np
 
 from discover_rl import strategies
 from discover_rl.agents.interface import AgentSetup
-from discover_rl.agents.off_policy import agent as one
 from discover_rl.agents.off_policy import transfer
 from discover_rl.agents.off_policy.agent import OffPolicyAgent, StepByStep, all_finite
 from discover_rl.agents.off_policy.lane import AgentState
 from discover_rl.agents.off_policy.packing import packed_like, unpack
 from discover_rl.agents.off_policy.schedule import Updates
 from discover_rl.agents.off_policy.several_lane import SeveralLane
-from discover_rl.agents.off_policy.step import Pending, environment_step
+from discover_rl.agents.off_policy.step import Pending
 from discover_rl.agents.off_policy.transfer import Inbox
-from discover_rl.core.finite import Divergence
 from discover_rl.core.replay_buffer import Replay
 from discover_rl.core.types import Array
 from discover_rl.envs.vector import VectorEnv
 from discover_rl.system.compilation import with_precision
 
 
+class TogetherStepByStep(StepByStep):
+    """The operations of a step of all environments of all lanes."""
+
+    agent: SeveralAgent
+
+    def learn(
+        self, updates: Any, state: AgentState, pending: Pending | None, step: int, token: Any
+    ) -> tuple[AgentState, Array]:
+        """Store what is pending; start the programs of the steps that end with the `step`-th, of
+        which `updates` has what is due after each."""
+        del token
+        state, bad = self.agent.store(state, pending), all_finite(len(state.seed))
+        for number, due in enumerate(updates, step - len(updates) + 1):
+            if due:
+                state, bad = self.agent.learn(due, state, bad, number)
+        return state, bad
+
+    def receive(self, state: AgentState, step: int, token: Any, learned: Any) -> tuple[Any, Any]:
+        """Send the actions to the environments and wait for their answers. Episodes are cut off
+        if the strategy says so of any of these steps."""
+        del state, learned
+        count, lanes = self.agent.environments, len(self.alive)
+        self.read_reply(step - count)
+        truncate = self.agent.strategy.schedule.truncate
+        executed = self._executed.reshape(lanes * count, -1)
+        cut = any(truncate(it) for it in range(step - count + 1, step + 1))
+        self.vector.send(executed, np.repeat(self.alive, count), cut)
+        return token, self.agent.sent(transfer.plain(self.vector.receive(), step))
+
+
 class SeveralAgent(OffPolicyAgent):
     """Acts and learns for a cohort whose lanes have several environments each."""
 
     lane_type = SeveralLane
+    operations_type = TogetherStepByStep
 
     def __init__(self, setup: AgentSetup):
         super().__init__(setup)
@@ -59,19 +88,9 @@ class SeveralAgent(OffPolicyAgent):
         del vector
         return False
 
-    def advance(
-        self, state: AgentState, vector: VectorEnv, alive: np.ndarray, step: int, until: int
-    ) -> tuple[AgentState, int, list[Divergence]]:
-        """Act and learn on, no further than `until`; see `agents.interface.Agent`."""
-        count, chunk = self.environments, 8 * one.CHUNK if self.on_gpu else one.CHUNK
-        until = min(until, step + chunk * count)
-        operations = TogetherStepByStep(self, vector, alive, state)
-        state, pending = self._packed(state), None
-        for now in range(step + count, until + 1, count):
-            updates: Any = tuple(self.due(it) for it in range(now - count + 1, now + 1))
-            state, pending, _, _ = environment_step(operations, updates, state, pending, now, None)
-        operations.read_reply(until)
-        return self._unpacked(self.store(state, pending)), until, operations.found
+    def updates_of(self, step: int) -> tuple[Updates, ...]:
+        """What is due after each of the steps that end with the `step`-th, one per environment."""
+        return tuple(self.due(it) for it in range(step - self.environments + 1, step + 1))
 
     def learn(
         self, updates: Updates, state: AgentState, bad: Array, step: int
@@ -110,33 +129,3 @@ class SeveralAgent(OffPolicyAgent):
     def _by_lane(self, array: Array) -> Array:
         """(lanes · n, …) → (lanes, n, …)."""
         return array.reshape(-1, self.environments, *array.shape[1:])
-
-
-class TogetherStepByStep(StepByStep):
-    """The operations of a step of all environments of all lanes."""
-
-    agent: SeveralAgent
-
-    def learn(
-        self, updates: Any, state: AgentState, pending: Pending | None, step: int, token: Any
-    ) -> tuple[AgentState, Array]:
-        """Store what is pending; start the programs of the steps that end with the `step`-th, of
-        which `updates` has what is due after each."""
-        del token
-        state, bad = self.agent.store(state, pending), all_finite(len(state.seed))
-        for number, due in enumerate(updates, step - len(updates) + 1):
-            if due:
-                state, bad = self.agent.learn(due, state, bad, number)
-        return state, bad
-
-    def receive(self, state: AgentState, step: int, token: Any, learned: Any) -> tuple[Any, Any]:
-        """Send the actions to the environments and wait for their answers. Episodes are cut off
-        if the strategy says so of any of these steps."""
-        del state, learned
-        count, lanes = self.agent.environments, len(self.alive)
-        self.read_reply(step - count)
-        truncate = self.agent.strategy.schedule.truncate
-        executed = self._executed.reshape(lanes * count, -1)
-        cut = any(truncate(it) for it in range(step - count + 1, step + 1))
-        self.vector.send(executed, np.repeat(self.alive, count), cut)
-        return token, self.agent.sent(transfer.plain(self.vector.receive(), step))

@@ -11,7 +11,8 @@ strategy with `Schedule.on_transition` may plan by transitions. For such a strat
 it comes between receiving and acting.
 
 This order is written only here. `agent.StepByStep` does the four operations by compiled programs
-and the host's environments, `fused_loop.Traced` inside one program of many steps.
+and the host's environments, `several_agent.TogetherStepByStep` likewise for lanes with several
+environments, and `fused_loop.Traced` inside one program of many steps.
 """
 
 from __future__ import annotations
