@@ -53,11 +53,18 @@ class Agent(Protocol):
         ...
 
     def init(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any, /) -> AgentState:
-        """Return the state of new lanes; the arguments are (lanes,) and pytrees of (lanes,)."""
+        """Return the state of new lanes.
+
+        Args:
+            seeds: (lanes,) of the runs.
+            hyper: the algorithm's hyper-parameters; floats are (lanes,).
+            strategy_hyper: the strategy's, likewise.
+        """
         ...
 
     def like(self, seeds: np.ndarray, hyper: Any, strategy_hyper: Any, /) -> AgentState:
-        """Return the shapes and dtypes of the state that `init` makes, without computing it."""
+        """Return the shapes and dtypes of the state that `init` makes of the same arguments,
+        without computing it."""
         ...
 
     def place(self, state: AgentState, /) -> AgentState:
@@ -67,11 +74,28 @@ class Agent(Protocol):
     def enter(
         self, state: AgentState, obs: np.ndarray, fresh: np.ndarray, step: Any, /
     ) -> AgentState:
-        """Start episodes at `obs`, (environments, observation), in the environments `fresh`."""
+        """Start episodes, and choose their first actions.
+
+        Args:
+            state: of all lanes.
+            obs: (environments, observation) where they start; environments of all lanes, those of
+                a lane one after the other.
+            fresh: (environments,) in which of them an episode starts.
+            step: environment steps made so far.
+
+        Returns:
+            The new state.
+        """
         ...
 
     def prepare(self, state: AgentState, vector: VectorEnv, step: int, /) -> None:
-        """Compile the programs that the next steps need, several at a time."""
+        """Compile the programs that the next steps need, several at a time.
+
+        Args:
+            state: of all lanes.
+            vector: the environments of all lanes.
+            step: environment steps made so far.
+        """
         ...
 
     def advance(
@@ -107,10 +131,12 @@ class Agent(Protocol):
         ...
 
     def report(self, state: AgentState, step: Any, /) -> dict[str, Array]:
-        """Diagnostics by name, (lanes,) each. Changes nothing."""
+        """Return diagnostics of `state` after `step` steps, by name, (lanes,) each."""
         ...
 
     def metrics(self, state: AgentState, step: int, /) -> dict[str, Array]:
-        """Metrics of training by name, (lanes,) each, the diagnostics among them. Changes
-        nothing. `AgentSetup.metrics_every` says when they are due."""
+        """Return metrics of training, the diagnostics among them, as `report` does.
+
+        `AgentSetup.metrics_every` says when they are due.
+        """
         ...

@@ -126,7 +126,7 @@ def _show(result: Tuning, plan: Plan) -> None:
         say(f"{many}, the first of them trial {first.number}: {first.failure}")
     if len(result.importances) > 1:
         found = [f"{name} {share:.0%}" for name, share in result.importances.items()]
-        say(f"Of the scores' variance is explained (fANOVA): {', '.join(found)}.")
+        say(f"The settings explain of the scores' variance (fANOVA): {', '.join(found)}.")
     say(f"All {len(result.trials)} trials: {result.path / 'trials.csv'}")
     if result.best:
         counted = scores.planned(plan.runs(0, result.best)[0])

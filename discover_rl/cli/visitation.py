@@ -60,7 +60,7 @@ def visitation(
     runs = [load(path) for path in (first, second)]
     check_same_task(runs)
     measured = measure(runs, seed)
-    say("Numbers are there; the map takes t-SNE a minute or more.")
+    say("All numbers are measured; t-SNE takes a minute or more to draw the map.")
     made = maps.embed(runs, points, seed, common)
     about = _about(runs, made, seed, common)
     numbers = json.dumps(about | measured, indent=1, ensure_ascii=False) + "\n"

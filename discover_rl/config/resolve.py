@@ -169,7 +169,7 @@ def preset(algorithm: str, task: str, strategy: str) -> dict[str, Any]:
 
 
 def preset_sources(algorithm: str, task: str, strategy: str) -> dict[str, str]:
-    """The source of each setting that `preset` has, as the file states it."""
+    """The source of each setting that `preset` has of the same arguments, as the file states it."""
     found: dict[str, str] = {}
     for entry in _entries(algorithm, task, strategy):
         found |= dict.fromkeys(entry["set"], entry["source"])
@@ -242,7 +242,7 @@ def _check_environments(task: str, hyper: Any, env: Env) -> None:
 
     if not hyper.on_policy and hyper.replay_size < env.count:
         raise UserError(
-            f"replay_size must be env.count at least, {env.count}, not {hyper.replay_size}."
+            f"replay_size must be at least env.count, {env.count}, not {hyper.replay_size}."
         )
     check_backend(task, env.backend, env.making)
 

@@ -17,13 +17,15 @@ from discover_rl.core.types import Array, Optimiser
 def td_target(reward: Array, terminated: Array, next_value: Array, gamma: Any) -> Array:
     """y = r + γ (1 − d) V(s′), where d is termination only: after a truncation V(s′) counts.
 
-    All are (n,). The result is (n,).
+    All are (n,) but for the number `gamma`, γ, and so is the result. `terminated` is d, and
+    `next_value` V(s′).
     """
     return reward + gamma * (1.0 - terminated) * next_value
 
 
 def polyak(online: Any, target: Any, tau: Any) -> Any:
-    """θ′ ← τ θ + (1 − τ) θ′, for whole pytrees."""
+    """Return τ θ + (1 − τ) θ′, the new target: `online` is θ and `target` θ′, pytrees of the same
+    structure, and `tau` the number τ."""
     return jax.tree.map(lambda new, old: tau * new + (1.0 - tau) * old, online, target)
 
 
@@ -49,13 +51,13 @@ def squash(mean: Array, std: Array, noise: Array) -> tuple[Array, Array]:
 
 
 def gaussian_log_prob(action: Array, mean: Array, log_std: Array) -> Array:
-    """log N(a; mean, exp(log_std)²), summed over the last axis."""
+    """log N(a; mean, exp(log_std)²), summed over the last axis: all (…, action) → (…)."""
     noise = (action - mean) * jnp.exp(-log_std)
     return (-0.5 * noise**2 - log_std - 0.5 * math.log(2 * math.pi)).sum(axis=-1)
 
 
 def gaussian_entropy(log_std: Array) -> Array:
-    """The entropy of a Gaussian with independent dimensions, summed over the last axis."""
+    """The entropy of a Gaussian with independent dimensions: (…, action) → (…)."""
     return (log_std + 0.5 * jnp.log(2 * jnp.pi * jnp.e)).sum(axis=-1)
 
 

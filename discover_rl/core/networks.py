@@ -123,7 +123,14 @@ def orthogonal(
 ) -> Net:
     """Make a network with orthogonal weights, scaled by √2 except in the head, and zero biases.
 
-    The arguments are those of `init`; `head_gain` scales the head.
+    Args:
+        key: of the random numbers.
+        inputs: as for `init`, and so are the other sizes.
+        hidden: widths of the hidden layers.
+        outputs: size of the output.
+        layer_norm: as for `init`.
+        head_gain: factor on the head's weights.
+        activation: as for `init`.
     """
     import jax  # here, because a saved policy reads this file without JAX
 
@@ -141,7 +148,7 @@ def orthogonal(
 
 
 def noise(key: Any, like: Any) -> Any:
-    """Draw standard normal numbers in the shapes of a pytree's leaves.
+    """Draw standard normal numbers in the shapes of the leaves of the pytree `like`.
 
     One call of the generator for all of them, because each call takes long to compile.
     """

@@ -71,7 +71,7 @@ def as_numbers(stats: RunningStats) -> RunningStats:
 
 
 def assign(stats: RunningStats, which: Any, new: RunningStats) -> None:
-    """Write the statistics of some lanes into the arrays of all."""
+    """Write the statistics `new`, of the lanes `which`, into the arrays of all lanes in `stats`."""
     stats.samples[which], stats.mean[which], stats.squares[which] = new
 
 

@@ -50,7 +50,13 @@ def row_count(capacity: int) -> int:
 
 
 def init(capacity: int, observation_size: int, action_size: int) -> Replay:
-    """Make an empty buffer for `capacity` transitions; the sizes are those of flat arrays."""
+    """Make an empty buffer.
+
+    Args:
+        capacity: how many transitions it holds.
+        observation_size: numbers in an observation.
+        action_size: numbers in an action.
+    """
     zero = jnp.zeros((), jnp.int32)
     return Replay(
         rows=jnp.zeros((row_count(capacity), observation_size), jnp.float32),

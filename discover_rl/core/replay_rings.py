@@ -24,7 +24,7 @@ insert = jax.vmap(replay_buffer.insert)
 
 
 def init(rings: int, capacity: int, observation_size: int, action_size: int) -> Replay:
-    """Make empty rings, each for `capacity` transitions."""
+    """Make so many empty rings; the other arguments are those of `replay_buffer.init`, of each."""
     empty = replay_buffer.init(capacity, observation_size, action_size)
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], rings, axis=0), empty)
 
@@ -38,6 +38,9 @@ def sample(replay: Replay, key: jax.Array, size: int, recent: int = 0) -> Batch:
         size: how many.
         recent: if not 0, sample from the newest alone: of each ring the same number, together so
             many or up to rings − 1 more.
+
+    Returns:
+        (size, …) each.
     """
     each = -(-recent // len(replay.inserted))
     oldest = jnp.maximum(replay.oldest, replay.inserted - each) if recent else replay.oldest

@@ -222,8 +222,9 @@ class Nudge(NamedTuple):
     std: Array | None = None  # (n, action) in place of the policy's own standard deviation
     spread: Array | float = 0.0  # (n, action) added to that standard deviation in quadrature
     critic: Net | None = None  # on-policy, in place of the algorithm's own value network
-    features: Array | None = None  # (n, width) off-policy, inputs of the last layer of `net`, where
-    # a strategy has them: what starts from these shares one pass of the other layers, and one back
+    # (n, width) off-policy: the inputs of the last layer of `net`, if the strategy has computed
+    # them. The algorithm does not compute them again, and gradients pass the other layers once.
+    features: Array | None = None
 
 
 class PolicyHead(NamedTuple):

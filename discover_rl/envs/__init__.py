@@ -5,7 +5,8 @@ has the settings by which they are made, `space_rules` says which spaces can be 
 `versions` completes ids, `catalogue` lists the tasks that EnvPool has, `sparse` adds sparse ones,
 `dm_control_tasks` brings dm_control's, `rewards` has wrappers that change rewards, `footprint` says
 what environments take of memory, and `rendering` draws. `source` hashes the code of a user's own
-task, which `own_code` collects; `changing` finds the variables that this code itself changes.
+task, strategy or algorithm, which `own_code` collects; `changing` finds the variables that this
+code itself changes.
 
 Vectors: `vector` is the interface; `gymnasium_vector` and `envpool_vector` are the two backends,
 the latter on the pools of `envpool_pool`, and `backends` makes either. `envpool_xla` lets a

@@ -65,7 +65,12 @@ def check_scores(x: Any, task: str = "", flat: bool = False) -> np.ndarray:
 
 
 def by_task(scores: Scores, flat: bool = False) -> dict[str, np.ndarray]:
-    """Scores as arrays by task, checked; a single array gets the name ''."""
+    """Scores as arrays by task, checked; a single array gets the name ''.
+
+    Args:
+        scores: of one task or of several.
+        flat: refuse curves: each run must have one score.
+    """
     if not isinstance(scores, Mapping):
         return {"": check_scores(scores, flat=flat)}
     if not scores:
@@ -74,7 +79,13 @@ def by_task(scores: Scores, flat: bool = False) -> dict[str, np.ndarray]:
 
 
 def same_tasks(first: Scores, second: Scores, flat: bool = False) -> list[dict[str, np.ndarray]]:
-    """Both sides as arrays by task, in the same order; a UserError if their tasks differ."""
+    """Both sides as arrays by task, in the same order; a UserError if their tasks differ.
+
+    Args:
+        first: the scores of one side.
+        second: those of the other.
+        flat: as for `by_task`.
+    """
     a, b = by_task(first, flat), by_task(second, flat)
     if a.keys() != b.keys():
         odd = ", ".join(sorted(a.keys() ^ b.keys()))

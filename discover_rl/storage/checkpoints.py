@@ -117,7 +117,8 @@ def read_manifest(path: Path, shape: type[T]) -> T:
 
 
 def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
-    """Write the manifest in a folder, behind a line with its format and checksum."""
+    """Write `content` as the manifest of the folder `path`, behind a line with its format and
+    checksum."""
     files.write(path / MANIFEST, with_checksum(json.dumps(content, indent=1).encode()))
 
 
@@ -148,7 +149,13 @@ def clear(workdir: Path, failed: Sequence[str] = (), out: Path | None = None) ->
 
 
 def copy_lane(last: Path, entry: Mapping[str, Any], where: Path) -> None:
-    """Copy a lane's part of a checkpoint to a folder of its own."""
+    """Copy a lane's part of a checkpoint to a folder of its own.
+
+    Args:
+        last: the folder of the checkpoint.
+        entry: the lane's entry in its manifest, which becomes the manifest of the copy.
+        where: the new folder; what is there is replaced.
+    """
     draft = where.with_suffix(".tmp")
     files.remove(draft)
     draft.mkdir(parents=True)

@@ -24,6 +24,12 @@ PART = 8192
 def collect(agent: OffPolicyAgent, state: AgentState, lane: int, step: int) -> ReplayExport:
     """Return all transitions in a lane's replay buffer, on the host, with their TD errors.
 
+    Args:
+        agent: the agent that has trained them.
+        state: of all lanes.
+        lane: which of them.
+        step: environment steps made.
+
     With several environments, every ring gives the same number: as many of its newest transitions
     as the shortest ring has. They are in the order of steps, so environments take turns.
     """

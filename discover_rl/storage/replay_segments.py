@@ -227,7 +227,13 @@ def check_counters(
 
 
 def check(path: Path, entry: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise a UserError unless a lane's segments are consecutive and hold all of its buffer."""
+    """Raise a UserError unless a lane's segments are consecutive and hold all of its buffer.
+
+    Args:
+        path: where they are from, for the message.
+        entry: the lane's entry in a manifest.
+        now: the lane's counters.
+    """
     listed = 0
     for segments, inserted, head, oldest in rings(entry, now):
         listed += len(segments)

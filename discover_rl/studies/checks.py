@@ -70,6 +70,13 @@ def check_names(
 
     No name is misspelt, in the wrong table or in two tables, and all algorithms and strategies
     exist. Settings are checked when they are resolved.
+
+    Args:
+        where: the file, for messages.
+        common: its table [set].
+        grid: its table [grid].
+        arms: its tables [[arm]].
+        skips: its tables [[skip]].
     """
     for name in [*common, *grid, *(name for arm in arms for name in arm)]:
         near = difflib.get_close_matches(name, WORDS, 1, 0.75)
@@ -116,7 +123,15 @@ def check_folders(where: str, parts: Sequence[str]) -> None:
 def check_known(
     where: str, table: str, word: Any, words: Any, complaint: str = "There is no key"
 ) -> None:
-    """Raise a UserError, with the nearest word, unless a word is among these."""
+    """Raise a UserError, with the nearest word, unless a word is among those that are known.
+
+    Args:
+        where: the file, for the message.
+        table: the part of the file; '' if it is none.
+        word: what stands there.
+        words: the known ones.
+        complaint: how the message begins.
+    """
     if not isinstance(word, str | int | float) or word not in words:
         place = f"{where}, {table}" if table else where
         listed = ", ".join(dict.fromkeys(map(str, words)))

@@ -42,13 +42,27 @@ class Outputs:
             self._write(lane, self._policy(nets, lane, step).to_bytes())
 
     def save_best(self, nets: Net, lane: int, step: int, mean_return: float) -> None:
-        """Write a lane's policy of this step as its best so far, by this mean return."""
+        """Write a lane's policy of this step as its best so far.
+
+        Args:
+            nets: the policies' networks, lanes in front.
+            lane: which of them.
+            step: environment steps made.
+            mean_return: of the evaluation in which it was the best.
+        """
         policy = self._policy(nets, lane, step)
         policy.about["return"] = mean_return
         self._write(lane, policy.to_bytes(best=True))
 
     def save_trained(self, state: Any, nets: Net, lanes: Sequence[int], step: int) -> None:
-        """Write the files of lanes whose training ends at this step."""
+        """Write the files of lanes whose training ends at this step.
+
+        Args:
+            state: of the agent, lanes in front.
+            nets: the policies' networks, lanes in front.
+            lanes: which of them end.
+            step: environment steps made.
+        """
         self.save_policies(nets, lanes, step)
         critics = self.agent.critics(state)
         for lane in lanes:
@@ -68,7 +82,15 @@ class Outputs:
     def keep_networks(
         self, workdir: Path, lanes: Sequence[int], step: int, state: Any, vector: VectorEnv
     ) -> None:
-        """Keep what runs that end at this step can start others from, but for their replay."""
+        """Keep what others can start from of runs that end at this step, but for their replay.
+
+        Args:
+            workdir: the work folder of the cohort.
+            lanes: which of its lanes end.
+            step: environment steps made.
+            state: of the agent, lanes in front.
+            vector: the environments of all lanes.
+        """
         episodes = {lane: vector.episodes(lane) for lane in lanes}
         given = step, self.runs, state, episodes
         kept_checkpoints.keep_without_replay(workdir, self.out, *given)

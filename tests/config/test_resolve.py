@@ -88,7 +88,7 @@ def test_environments_are_evaluated_at_a_step_they_all_reach():
 
 
 def test_replay_has_room_for_a_transition_of_each_environment():
-    said = "replay_size must be env.count at least, 4, not 3."
+    said = "replay_size must be at least env.count, 4, not 3."
     assert refusal({"env.count": 4, "replay_size": 3}, algorithm="td3") == said
     assert runs_of({"env.count": 4, "replay_size": 4}, algorithm="td3")[0].env.count == 4
 

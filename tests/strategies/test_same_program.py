@@ -14,6 +14,7 @@ import pytest
 from jax import random
 
 from discover_rl import algorithms, config, strategies
+from discover_rl.core.hyperparameters import with_hyper_of
 from discover_rl.core.types import Batch, Nudge, Rollout, Update
 from discover_rl.strategies import none
 from discover_rl.strategies.interface import (
@@ -62,6 +63,7 @@ def written_out() -> Strategy:
         ),
         network=NetworkSpec(context_size=0, layer_norm=False),
         report=lambda state, view, batch: {},
+        inherit=with_hyper_of,
     )
 
 

@@ -72,7 +72,14 @@ class Observer:
         """
 
     def measured(self, run: Run, step: int, metrics: Report, steps_per_second: float) -> None:
-        """A run was measured while it trains: numbers by name, and how fast it was."""
+        """A run was measured while it trains.
+
+        Args:
+            run: the run.
+            step: environment steps made.
+            metrics: numbers by name (`events.Measured`).
+            steps_per_second: of every run of its cohort, without evaluation.
+        """
 
     def evaluation_time(self, step: int, share: float) -> None:
         """Up to this step evaluation has taken this share of the time."""

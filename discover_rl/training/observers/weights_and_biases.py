@@ -94,6 +94,6 @@ class WeightsAndBiases(Observer):
             yield
         except self._wandb.Error as error:
             raise UserError(
-                f"Weights & Biases lets nobody in ({error}); run `wandb login`, or set "
+                f"Weights & Biases refuses the login ({error}); run `wandb login`, or set "
                 "WANDB_MODE=offline to upload later."
             ) from error
