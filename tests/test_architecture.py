@@ -5,6 +5,7 @@ import doctest
 import functools
 import importlib
 import inspect
+import itertools
 import pkgutil
 import re
 import types
@@ -81,6 +82,24 @@ def test_imports_go_one_way():
             if name.startswith("discover_rl.") and (other := name.split(".")[1]) not in ROOT:
                 here = package(path)
                 assert place[other] <= place[here], f"{path} imports {name}"
+
+
+def test_the_documentation_draws_this_order():
+    """Its table has the packages in this order, and its picture an arrow, or several in a row, for
+    every import between two packages."""
+    page = (HERE.parent / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", page.split("## One environment step")[0], re.MULTILINE)
+    named = [name.removesuffix(".py") for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert named == ORDER
+    above: dict[str, set[str]] = {name: set() for name in ORDER}
+    lines = page.split("```mermaid")[1].split("```")[0].splitlines()
+    arrows = [itertools.pairwise(line.split(" --> ")) for line in map(str.strip, lines)]
+    for one, other in sorted(itertools.chain(*arrows), key=lambda pair: ORDER.index(pair[0])):
+        above[other] |= above[one] | {one}
+    for path in FILES:
+        others = {name.split(".")[1] for name in imported(path) if name.startswith("discover_rl.")}
+        here = package(path)
+        assert others - {here, *ROOT} <= above[here], f"{path}: no arrow leads to {here}"
 
 
 def test_algorithms_and_strategies_know_each_other_by_the_interface_alone():
