@@ -71,12 +71,6 @@ def init(capacity: int, observation_size: int, action_size: int) -> Replay:
     )
 
 
-def nbytes(capacity: int, observation_size: int, action_size: int) -> int:
-    """Return the bytes of the buffer that `init` makes of the same arguments; nothing is made."""
-    shapes = jax.eval_shape(lambda: init(capacity, observation_size, action_size))
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
-
-
 def enter(replay: Replay, obs: Array, fresh: Array) -> Replay:
     """If `fresh`, start an episode at `obs`, (observation,), to which no transition leads."""
     head = replay.head + fresh

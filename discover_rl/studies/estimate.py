@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discover_rl.config import Run
+from discover_rl.core.types import Spec
 from discover_rl.envs.backends import spaces
 from discover_rl.envs.settings import PLAIN
 from discover_rl.envs.tasks import choose_backend
@@ -32,6 +33,7 @@ from discover_rl.system import hardware
 from discover_rl.training.engines import places
 from discover_rl.training.evaluation import most_steps
 from discover_rl.training.job import Job
+from discover_rl.training.memory import Need, need
 
 AT_ONCE = (2, 4)
 """Numbers of cohorts that are tried at once on a GPU, in addition to one."""
@@ -96,7 +98,7 @@ def at_once(
         first.setdefault(speed.kind(job), job)
     if len(mine) < 2:
         return 1
-    largest = max(len(job.runs) * plan.lane_bytes(job.runs[0]) for job in first.values())
+    largest = max(_need(job, {}).total * len(job.runs) for job in first.values())
     best, least = 1, _learning(mine, first, 1, timings, measuring)
     for count in AT_ONCE:
         if least is None or count > len(mine):
@@ -153,17 +155,13 @@ def costs(
             measured, only earlier measurements are used.
         on_gpu: how many are trained at once on the GPU.
     """
-    sizes: dict[Any, int] = {}
+    specs: dict[Any, Spec] = {}
     first: dict[str, Job] = {}
     found = []
     for job in jobs:
-        run = job.runs[0]
-        size = (run.task, run.algorithm, run.hyper.hidden, getattr(run.hyper, "replay_size", 0))
-        if size not in sizes:
-            sizes[size] = plan.lane_bytes(run)
         # One measurement serves all cohorts of a kind: they differ in the task alone.
         like = first.setdefault(speed.kind(job), job)
-        found.append(_cost(job, like, sizes[size], timings, measuring, on_gpu))
+        found.append(_cost(job, like, _need(job, specs), timings, measuring, on_gpu))
     return found
 
 
@@ -226,25 +224,31 @@ def peak(jobs: Sequence[Job], found: Sequence[Cost], on_gpu: int = 1) -> tuple[i
     return memory, disk
 
 
+def _need(job: Job, specs: dict[Any, Spec]) -> Need:
+    """What a run of a cohort takes of memory; `specs` has the spaces that are known, and gets
+    others."""
+    run = job.runs[0]
+    key = run.task, run.env, job.place
+    if key not in specs:
+        specs[key] = spaces(*key)
+    return need(run, specs[key])
+
+
 def _cost(
     job: Job,
     like: Job,
-    size: int,
+    each: Need,
     timings: Timings,
     measuring: Callable[[str], None] | None,
     on_gpu: int,
 ) -> Cost:
-    """The cost of a cohort; `like` is the cohort that is measured for it, `size` the bytes of a
-    lane."""
+    """The cost of a cohort; `like` is the cohort that is measured for it, `each` what one of its
+    runs takes of memory."""
     run, lanes = job.runs[0], len(job.runs)
-    weights = 4 * sum(
-        a * b for a, b in zip((64, *run.hyper.hidden), run.hyper.hidden, strict=False)
-    )
     evaluations = 1 + math.ceil(run.steps / run.eval.every)
-    # The last checkpoint has actor, critics, their targets and moments, and a strategy's networks.
-    kept = lanes * (evaluations * (200 + 30 * run.eval.episodes) + 20 * weights)
-    filled = min(1.0, run.steps / run.hyper.replay_size) if not run.on_policy else 1.0
-    disk = lanes * (int(size * filled) + 40 * weights)
+    # The last checkpoint is kept without its replay. Until then there may be two of them.
+    kept = lanes * (evaluations * (200 + 30 * run.eval.episodes) + each.networks)
+    disk = lanes * (each.data + 2 * each.networks)
 
     def physics(run: Run) -> float | None:
         making = {} if run.env.making == PLAIN else {"making": run.env.making}
@@ -258,7 +262,7 @@ def _cost(
     learning, start = timings.get(name, measure), timings.get(f"start of {name}", None)
     here, there = physics(run), physics(like.runs[0])
     if learning is None or start is None or here is None or there is None:
-        return Cost(lanes * size, disk, kept, None)
+        return Cost(lanes * each.total, disk, kept, None)
     backend = choose_backend(run.task, run.env.backend, job.place, run.env.making)
     threads = hardware.environment_threads() if backend == "envpool" else 1
     training = lanes * run.steps * max(learning + (here - there) / threads, here / threads)
@@ -266,4 +270,4 @@ def _cost(
     limit = spaces(run.task, run.env, job.place).time_limit
     steps = evaluations * most_steps(run, limit) * lanes * (1 - job.step / run.steps)
     evaluating = steps * ACTING * here / threads
-    return Cost(lanes * size, disk, kept, start + training + evaluating)
+    return Cost(lanes * each.total, disk, kept, start + training + evaluating)

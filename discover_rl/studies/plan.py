@@ -17,14 +17,15 @@ from msgspec import Meta
 
 from discover_rl import config
 from discover_rl.config import Run
-from discover_rl.core import replay_buffer
-from discover_rl.core.types import UserError
+from discover_rl.core.types import Spec, UserError
 from discover_rl.envs.backends import spaces
+from discover_rl.envs.settings import Env
 from discover_rl.envs.tasks import Unmakeable
 from discover_rl.storage import checkpoints, files, schemas
 from discover_rl.storage.records import read_record, record_path
 from discover_rl.studies.study import Study
 from discover_rl.system import hardware
+from discover_rl.training import memory
 from discover_rl.training.job import PATIENCE, Job
 
 FILE = "cohorts.json"
@@ -96,8 +97,8 @@ def part_of(study: Study, shard: tuple[int, int]) -> list[Run]:
     """
     i, n = shard
     groups = config.cohorts(study.runs)
-    mine = groups[i - 1 :: n] if len(groups) >= n else [lanes[i - 1 :: n] for lanes in groups]
-    return [run for lanes in mine for run in lanes]
+    mine = groups[i - 1 :: n] if len(groups) >= n else [group[i - 1 :: n] for group in groups]
+    return [run for group in mine for run in group]
 
 
 def missing(job: Job) -> list[Run]:
@@ -118,10 +119,10 @@ def left(cohorts: Sequence[Job], over: Container[str] | None = None) -> list[Job
     """
     found = []
     for job in cohorts:
-        lanes = missing(job) if over is None else [it for it in job.runs if it.name not in over]
-        if lanes:
+        runs = missing(job) if over is None else [it for it in job.runs if it.name not in over]
+        if runs:
             begun = checkpoints.find(job.workdir) is not None
-            found.append(job if begun else job._replace(runs=lanes))
+            found.append(job if begun else job._replace(runs=runs))
     return found
 
 
@@ -135,42 +136,32 @@ def place_of(run: Run) -> str:
     return hardware.place(run.on_policy)
 
 
-def lane_bytes(run: Run) -> int:
-    """About how many bytes of memory a lane takes: its replay buffer or rollout, and its networks
-    with their optimisers' moments."""
-    spec = spaces(run.task, run.env, place_of(run))
-    inputs, layers = spec.observation_size + spec.action_size, (*run.hyper.hidden, spec.action_size)
-    weights = sum(i * o for i, o in zip((inputs, *layers), layers, strict=False))
-    if run.on_policy:
-        data = run.hyper.horizon * run.env.count * (2 * inputs + 8) * 4
-    else:
-        count, sizes = run.env.count, (spec.observation_size, spec.action_size)
-        data = count * replay_buffer.nbytes(run.hyper.replay_size // count, *sizes)
-    return data + 40 * weights * 4
-
-
 def divided(runs: Sequence[Run]) -> list[list[Run]]:
     """Divide runs into cohorts for this machine.
 
     No cohort is larger than `LANES` or than the memory allows. On a CPU there are enough cohorts
     to occupy all cores.
     """
-    groups, parts, fitting = config.cohorts(runs), [], {}
-    for lanes in groups:
-        place = place_of(lanes[0])
-        kind = lanes[0].task, lanes[0].env, place, getattr(lanes[0].hyper, "replay_size", 0)
-        if kind not in fitting:
+    groups, parts = config.cohorts(runs), []
+    specs: dict[tuple[str, Env, str], Spec | None] = {}
+    for group in groups:
+        first, place = group[0], place_of(group[0])
+        kind = first.task, first.env, place
+        if kind not in specs:
+            try:
+                specs[kind] = spaces(*kind)
+            except Unmakeable:  # its runs fail now; the division is kept for later
+                specs[kind] = None
+        most = LANES[place]
+        if spec := specs[kind]:
             on_cpu = hardware.memory() / hardware.cores()
             there = hardware.gpu_memory() if place == "gpu" else on_cpu
-            try:
-                fitting[kind] = int(MEMORY_SHARE * there / lane_bytes(lanes[0]))
-            except Unmakeable:  # its runs fail now; the division is kept for later
-                fitting[kind] = LANES[place]
-        shares = math.ceil(len(lanes) / max(1, min(LANES[place], fitting[kind])))
+            most = min(most, int(MEMORY_SHARE * there / memory.need(first, spec).total))
+        shares = math.ceil(len(group) / max(1, most))
         if place == "cpu":
             shares = max(shares, math.ceil(hardware.cores() / len(groups)))
-        shares = min(shares, len(lanes))
-        parts += [lanes[i::shares] for i in range(shares)]
+        shares = min(shares, len(group))
+        parts += [group[i::shares] for i in range(shares)]
     return parts
 
 
@@ -199,8 +190,8 @@ def _fitting(division: Division, study: Study, out: Path) -> Division:
     runs = {run.name: run for run in study.runs}
     kept = {}
     for number, names in division.items():
-        lanes = [runs[name] for name in names if name in runs]
-        if len(config.cohorts(lanes)) < 2 or _all_over(lanes, out):
+        present = [runs[name] for name in names if name in runs]
+        if len(config.cohorts(present)) < 2 or _all_over(present, out):
             kept[number] = names
         elif checkpoints.find(out / WORKDIRS / number) or any(
             (out / name).exists() for name in names
@@ -222,8 +213,8 @@ def _extended(division: Division, study: Study, shard: tuple[int, int] = (1, 1))
     known = {name for names in division.values() for name in names}
     added = [run for run in part_of(study, shard) if run.name not in known]
     first = max((int(number) for number in division), default=-1) + 1
-    for number, lanes in enumerate(divided(added), first):
-        division = division | {f"{number:04}": [run.name for run in lanes]}
+    for number, together in enumerate(divided(added), first):
+        division = division | {f"{number:04}": [run.name for run in together]}
     return division
 
 
@@ -251,7 +242,7 @@ def _jobs(
     runs, mine = {run.name: run for run in study.runs}, {run.name for run in part_of(study, shard)}
     jobs = []
     for number, names in division.items():
-        lanes = [runs[name] for name in names if name in runs]
-        if lanes and lanes[0].name in mine:
-            jobs.append(Job(lanes, out, out / WORKDIRS / number, place_of(lanes[0])))
+        present = [runs[name] for name in names if name in runs]
+        if present and present[0].name in mine:
+            jobs.append(Job(present, out, out / WORKDIRS / number, place_of(present[0])))
     return jobs

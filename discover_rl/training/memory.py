@@ -37,7 +37,7 @@ class Need(NamedTuple):
 
 
 def need(run: Run, spec: Spec) -> Need:
-    """Estimate the memory of one run. Nothing is allocated, so any settings may be tried."""
+    """Estimate the memory of one run on a task with these spaces. Nothing is allocated."""
     obs, act = spec.observation_size, spec.action_size
     widths = (obs + act, *run.hyper.hidden, act)
     weights = sum(a * b for a, b in itertools.pairwise(widths))
@@ -67,9 +67,9 @@ def check(runs: Sequence[Run], spec: Spec, processes: int = 1) -> None:
     """
     on_gpu = hardware.place(runs[0].on_policy) == "gpu"
     there = hardware.gpu_memory() if on_gpu else hardware.available_memory()
-    alike = [(need(lanes[0], spec), lanes) for lanes in cohorts(runs)]
+    alike = [(need(group[0], spec), group) for group in cohorts(runs)]
     beside = PROCESS * (processes - 1)
-    total = sum(one.total * len(lanes) for one, lanes in alike) + beside
+    total = sum(one.total * len(group) for one, group in alike) + beside
     if total <= there:
         return
     one, (first, *_) = max(alike, key=lambda it: it[0].total)

@@ -13,7 +13,7 @@ from discover_rl.envs import tasks
 from discover_rl.envs.settings import Env
 from discover_rl.studies import estimate, plan, speed
 from discover_rl.system import hardware
-from discover_rl.training import engines
+from discover_rl.training import engines, memory
 from discover_rl.training.events import Stepped
 from tests.cli.test_cli import discover
 from tests.studies.conftest import SMALL
@@ -170,15 +170,14 @@ def test_each_task_has_the_cost_of_its_own_physics(jobs, pretended, monkeypatch)
     assert pretended == ["none", "gaussian"]
 
 
-def test_memory_is_that_of_replay_and_networks(jobs):
+def test_memory_is_what_training_checks_and_disk_has_the_replay(jobs):
     found = estimate.costs(jobs, estimate.Timings(), None)
-    capacity = jobs[0].runs[0].hyper.replay_size
-    replay = capacity * (4 * 3 * 33 / 32 + 4 * 1 * 2 + 4 + 1 + 4)  # rows, actions, reward, end, row
-    for cost in found:
-        assert cost.memory == pytest.approx(2 * replay, rel=0.01)
-        assert cost.disk < cost.memory  # 120 of a million transitions are filled
-    memory, disk = estimate.peak(jobs, found)
-    assert memory == sum(cost.memory for cost in found)
+    for job, cost in zip(jobs, found, strict=True):
+        each = memory.need(job.runs[0], tasks.check("Pendulum-v1"))
+        assert cost.memory == 2 * each.total
+        assert 2 * each.data < cost.disk < cost.memory
+    ram, disk = estimate.peak(jobs, found)
+    assert ram == sum(cost.memory for cost in found)
     assert disk == sum(cost.disk + cost.kept for cost in found)
     assert engines.places() == {"cpu": 2, "gpu": 1}
 

@@ -10,6 +10,7 @@ from discover_rl.core.types import Stopped, UserError
 from discover_rl.envs import tasks
 from discover_rl.studies import plan
 from discover_rl.system import hardware
+from discover_rl.training import memory
 from tests.studies.conftest import SMALL
 from tests.studies.test_campaign import carry_out
 
@@ -35,7 +36,8 @@ def test_cohorts_fit_into_memory_and_occupy_all_cores(small, monkeypatch):
     assert [len(lanes) for lanes in plan.divided(runs)] == [5, 5]
     monkeypatch.setattr(hardware, "cores", lambda: 4)
     assert [len(lanes) for lanes in plan.divided(runs)] == [3, 3, 2, 2]
-    monkeypatch.setattr(hardware, "memory", lambda: int(4 * 1.5 * plan.lane_bytes(runs[0])))
+    each = memory.need(runs[0], tasks.check("Pendulum-v1")).total
+    monkeypatch.setattr(hardware, "memory", lambda: int(4 * 1.5 * each))
     assert [len(lanes) for lanes in plan.divided(runs)] == [1] * 10
     assert sorted(run.seed for lanes in plan.divided(runs) for run in lanes) == [*range(10)]
 
