@@ -186,9 +186,9 @@ def sequential(
     decay = goes_on * rho**t
     lag = jnp.where(episode[:, None] == episode[None], rho ** jnp.abs(t[:, None] - t[None]), 0.0)
     # u′ V u = u′ u, but for what the belief knows better, which fades.
-    told = u @ belief.covariance - u
+    known_better = u @ belief.covariance - u
     earlier = jnp.where(t[:, None] < t[None], decay[:, None], decay[None])
-    known = (goes_on[:, None] * goes_on[None] * earlier**2)[None] * (told @ u.mT)
+    known = (goes_on[:, None] * goes_on[None] * earlier**2)[None] * (known_better @ u.mT)
     covariance = lag[None] * (u @ u.mT + known)
     covariance += (variance + JITTER)[:, None, None] * jnp.eye(count)[None]
     factor = jnp.linalg.cholesky(covariance)
@@ -199,8 +199,8 @@ def sequential(
 
     # The covariance of z after the last step with each step's action.
     reach = jnp.where(episode == episode[-1], rho ** (count - t), 0.0)
-    tells = reach[None, :, None] * (u + (decay**2)[None, :, None] * told)
-    whitened = solve_triangular(factor, tells, lower=True).mT
+    with_actions = reach[None, :, None] * (u + (decay**2)[None, :, None] * known_better)
+    whitened = solve_triangular(factor, with_actions, lower=True).mT
     left = jnp.where(episode[-1] == 0, rho**count, 0.0)
     nothing = unknowing(*belief.mean.shape)
     prior = nothing.covariance + left**2 * (belief.covariance - nothing.covariance)

@@ -53,8 +53,8 @@ def accelerated() -> bool:
     CPU. JAX itself is not asked: that takes seconds and reserves the GPU's memory.
     """
     jax = sys.modules.get("jax")
-    told = (jax.config.jax_platforms if jax else None) or os.environ.get("JAX_PLATFORMS", "")
-    if told and not any(name in told for name in ("cuda", "rocm", "gpu")):
+    asked = (jax.config.jax_platforms if jax else None) or os.environ.get("JAX_PLATFORMS", "")
+    if asked and not any(name in asked for name in ("cuda", "rocm", "gpu")):
         return False
     return _has_gpu()
 

@@ -71,7 +71,7 @@ def groups(
             )
     parts = dict.fromkeys(found.values())
     cohorts = [(workdir, [named[name] for name in cohort]) for workdir, cohort in parts]
-    alone = {run.name for run in shorter} - {run.name for _, lanes in cohorts for run in lanes}
+    alone = {run.name for run in shorter} - {run.name for _, group in cohorts for run in group}
     for run in (named[name] for name in alone):  # nothing to train; its record gets the new length
         _lengthen(run, records[run.name], out)
     return cohorts

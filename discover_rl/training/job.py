@@ -90,7 +90,7 @@ def train_locked(
     if job.left:
         kept_checkpoints.put_back(job.workdir, job.out, job.runs, ())
     path = checkpoints.find(job.workdir)
-    lanes = [run for run in job.runs if not records[run.name].over]
+    unfinished = [run for run in job.runs if not records[run.name].over]
     if path is not None:
         begun = resumable(path, {run.name: run for run in job.runs})
         if all(records[run.name].over for run in begun):  # it was killed after its last record
@@ -98,14 +98,14 @@ def train_locked(
             checkpoints.clear(job.workdir, failed, job.out)
             path = None
         else:
-            lanes = begun
+            unfinished = begun
             _refuse_missing_records(records, path)
     if path is None:
         checkpoints.clear(job.workdir)  # a killed process may have left parts of one
-    if lanes:
+    if unfinished:
         if job.until is not None:  # they have the checkpoint of the cohort now
-            kept_checkpoints.drop(lanes, job.out)
-        cohort = Cohort(lanes, records, job.out, job.workdir, observer, path)
+            kept_checkpoints.drop(unfinished, job.out)
+        cohort = Cohort(unfinished, records, job.out, job.workdir, observer, path)
         cohort.run(stopping, checkpoint_seconds, job.until)
 
 

@@ -191,9 +191,9 @@ def _longer(
     workers = (out / WORKERS / str(i) for i in itertools.count())
     free = (workdir for workdir in workers if workdir not in taken)
     return [
-        Job(lanes, out, out if workdir == "." else next(free), longer=True)
-        for workdir, lanes in groups
-        if lanes[0].name not in names
+        Job(group, out, out if workdir == "." else next(free), longer=True)
+        for workdir, group in groups
+        if group[0].name not in names
     ]
 
 
@@ -235,17 +235,17 @@ def _divided(
     depend on which runs were finished when a process was killed.
     """
     parts = []
-    for lanes in cohorts(runs):
-        shares = min(processes, len(lanes)) if _may_part(lanes[0]) else 1
-        parts += [lanes[i::shares] for i in range(shares)]
+    for group in cohorts(runs):
+        shares = min(processes, len(group)) if _may_part(group[0]) else 1
+        parts += [group[i::shares] for i in range(shares)]
     alone = processes == 1 or len(parts) == 1
-    unfinished = [[run for run in lanes if run.name in missing] for lanes in parts]
-    unfinished = [lanes for lanes in unfinished if lanes]
+    unfinished = [[run for run in part if run.name in missing] for part in parts]
+    unfinished = [part for part in unfinished if part]
     if alone:
-        return [Job(lanes, out, out) for lanes in unfinished]
+        return [Job(part, out, out) for part in unfinished]
     workdirs = (out / WORKERS / str(i) for i in range(len(unfinished) + len(taken)))
     free = (workdir for workdir in workdirs if workdir not in taken)
-    return [Job(lanes, out, workdir) for lanes, workdir in zip(unfinished, free, strict=False)]
+    return [Job(part, out, workdir) for part, workdir in zip(unfinished, free, strict=False)]
 
 
 def _workdirs(out: Path) -> list[Path]:

@@ -341,8 +341,8 @@ class OffPolicyAgent:
 
     def _act_program(self, learner: Any, memory: Any, seed: Array, bad: Array, inbox: Any) -> Any:
         transition, _, step = self._received(inbox)
-        lanes = unpack(learner), memory, seed, bad, transition
-        new, memory, action, reply = self.lane.act_all(*lanes, step, jnp.any(transition.ended))
+        given = unpack(learner), memory, seed, bad, transition
+        new, memory, action, reply = self.lane.act_all(*given, step, jnp.any(transition.ended))
         new = packed_like(learner, new) if self.algorithm.act_changes_state else None
         reply = transfer.encode_reply(reply) if self.on_gpu else reply
         # The transition comes back as it is: `learn` takes it from here, not from the host again.

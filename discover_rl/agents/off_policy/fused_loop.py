@@ -241,8 +241,8 @@ class Traced:
     ) -> tuple[AgentState, Pending, Reply]:
         """Choose the next actions."""
         transition, some_ended = inbox.transition, jnp.any(inbox.transition.ended)
-        lanes = state.learner, state.memory, state.seed, bad, transition
-        learner, memory, action, reply = self.lane.act_all(*lanes, step, some_ended)
+        given = state.learner, state.memory, state.seed, bad, transition
+        learner, memory, action, reply = self.lane.act_all(*given, step, some_ended)
         pending = Pending(state.action, inbox)
         return AgentState(state.seed, learner, memory, state.replay, action), pending, reply
 
