@@ -213,15 +213,22 @@ def test_a_checkpoint_is_not_added_to_where_a_link_leads(tmp_path):
     assert hostile.snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("link", ["cohorts", "cohorts/0000", "Pendulum-v1", "Pendulum-v1/td3"])
-def test_a_study_follows_no_link(tmp_path, link):
+RUNS = ("cohorts", "cohorts/0000", "Pendulum-v1", "Pendulum-v1/td3")
+REPORT = ("report", "report/tables", "report/curves")
+
+
+@pytest.mark.parametrize(
+    ("write", "link"),
+    [*((plan.agreed, link) for link in RUNS), *((folder.write, link) for link in REPORT)],
+)
+def test_a_study_and_its_report_follow_no_link(tmp_path, write, link):
     elsewhere, out = tmp_path / "elsewhere", tmp_path / "out"
     before = theirs(elsewhere)
     (out / link).parent.mkdir(parents=True)
     (out / link).symlink_to(elsewhere)
     study = studies.study.declared(STUDY % "Pendulum-v1", "mine", "mine.toml")
     with pytest.raises(UserError, match=f"{link} is a link, behind which"):
-        plan.agreed(study, out)
+        write(study, out)
     assert hostile.snapshot(elsewhere) == before
 
 
@@ -232,18 +239,6 @@ def test_a_tuning_follows_no_link(tmp_path, pretended):
     with pytest.raises(UserError, match="batch-000 is a link, behind which"):
         tuned(tmp_path / "out", **QUICK)
     assert hostile.snapshot(tmp_path / "elsewhere") == before
-
-
-@pytest.mark.parametrize("link", ["report", "report/tables", "report/curves"])
-def test_a_report_follows_no_link(tmp_path, link):
-    elsewhere, out = tmp_path / "elsewhere", tmp_path / "out"
-    before = theirs(elsewhere)
-    (out / link).parent.mkdir(parents=True)
-    (out / link).symlink_to(elsewhere)
-    study = studies.study.declared(STUDY % "Pendulum-v1", "mine", "mine.toml")
-    with pytest.raises(UserError, match=f"{link} is a link, behind which"):
-        folder.write(study, out)
-    assert hostile.snapshot(elsewhere) == before
 
 
 def test_a_folder_of_ones_own_may_be_a_link_and_a_link_is_removed_not_followed(tmp_path):

@@ -170,6 +170,14 @@ except SystemExit:
     assert not (here / "touched").exists()
 
 
+def of_script(path, code: str):
+    """What comes of a script that does not lie in the working directory."""
+    path.parent.mkdir()
+    path.write_text(code)
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    return elsewhere(command=(sys.executable, str(path)), env=variables)
+
+
 def test_processes_of_ours_do_not_search_the_working_directory_either(here, tmp_path):
     """Workers, what multiprocessing starts beside them, and the process that evaluates."""
     for module in ("multiprocessing", "pickle", "struct", "numpy", "jax"):
@@ -192,11 +200,7 @@ if __name__ == "__main__":
     evaluator.begin(None, None, None)  # it fails when it reads this, having imported all
     evaluator._process.wait()
 """
-    (tmp_path / "elsewhere").mkdir()
-    script = tmp_path / "elsewhere" / "script.py"
-    script.write_text(code)
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    done = elsewhere(command=(sys.executable, str(script)), env=variables)
+    done = of_script(tmp_path / "elsewhere" / "script.py", code)
     assert "occupied cannot be written to" in done.stdout
     assert "ModuleNotFoundError" not in done.stderr
     assert not (here / "touched").exists()
@@ -224,11 +228,7 @@ if __name__ == "__main__":
     job = Job(runs, Path("occupied"), Path("occupied"))  # fails when it begins
     print(local.run([job], lambda *_: None, bool, places={"cpu": 1}))
 """
-    (tmp_path / "elsewhere").mkdir()
-    script = tmp_path / "elsewhere" / "script.py"
-    script.write_text(code)
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    done = elsewhere(command=(sys.executable, str(script)), env=variables)
+    done = of_script(tmp_path / "elsewhere" / "script.py", code)
     assert "occupied cannot be written to" in done.stdout
     assert (here / "imported").exists()
     assert not (here / "touched").exists()
