@@ -2,7 +2,8 @@
 
 A strategy is a module with `Hyper` (its hyper-parameters) and `make` (which builds the strategy), a
 `StrategyModule`. `interface.py` says what a strategy is made of, and `hooks.py` has the signatures
-of its functions. `added_noise.py` is noise that strategies add to their own shift.
+of its functions. `added_noise.py` is noise that strategies add to their own shift, and
+`distillation.py` knows by two networks which inputs are new.
 The groups of a strategy and what it is shown are re-exported here. Other packages add strategies
 by `register_strategy` or by an entry point of the group `discover_rl.strategies`.
 """

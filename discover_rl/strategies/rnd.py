@@ -5,7 +5,7 @@ Burda, Edwards, Storkey & Klimov (2019), *Exploration by Random Network Distilla
     f       a random network that stays as it is
     f̂       a network that learns to be like it, on the states that are learned from
     x       = clip((s′ − mean) / deviation, −5, 5), by running statistics of s′
-    b(s′)   = mean over outputs of (f̂(x) − f(x))²                              core/distillation.py
+    b(s′)   = mean over outputs of (f̂(x) − f(x))²                              distillation.py
     reward: r + w b(s′) / σ_b, σ_b the standard deviation of all b so far
 
 f̂ is good where it has been trained often, so b is large where the agent has seldom been. Actions,
@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from discover_rl.core import distillation
-from discover_rl.core.distillation import Distillation
 from discover_rl.core.hyperparameters import hyper, setting
 from discover_rl.core.normalization import Moments, no_moments, observe_batch
 from discover_rl.core.schedules import Amplitude
 from discover_rl.core.types import Array, Key, Spec
+from discover_rl.strategies import distillation
+from discover_rl.strategies.distillation import Distillation
 from discover_rl.strategies.interface import Blueprint, Learning, Strategy, View
 
 TINY = 1e-8

@@ -37,13 +37,13 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from discover_rl.core import distillation, networks
-from discover_rl.core.distillation import Distillation
+from discover_rl.core import networks
 from discover_rl.core.equations import correlation, descend, largest, least, polyak
 from discover_rl.core.hyperparameters import hyper, setting
 from discover_rl.core.schedules import Amplitude
 from discover_rl.core.types import Array, Batch, Key, Net, Nudge, Spec
-from discover_rl.strategies import added_noise
+from discover_rl.strategies import added_noise, distillation
+from discover_rl.strategies.distillation import Distillation
 from discover_rl.strategies.hooks import Follow
 from discover_rl.strategies.interface import Acting, Blueprint, Learning, Strategy, View
 
