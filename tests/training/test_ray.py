@@ -48,6 +48,22 @@ def test_an_address_without_a_cluster_is_a_user_error(form, tmp_path):
         engine.run(jobs_of(tmp_path, {}), Recorder(), bool, address=address)
 
 
+def test_workers_do_not_search_the_working_directory_first(monkeypatch, tmp_path):
+    """Ray puts the one where it is initialised at the front of their search path."""
+    ray, there = pytest.importorskip("ray"), []
+
+    def init(*_, **__):
+        there.append(Path.cwd())
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="No Ray cluster can be reached"):
+        engine.run(jobs_of(tmp_path, {}), Recorder(), bool)
+    assert there == [Path(engine.__file__).parents[3]]
+    assert Path.cwd() == tmp_path
+
+
 @pytest.mark.parametrize("able", [True, False])
 def test_off_policy_cohorts_get_the_clusters_gpus_where_jax_computes_on_them(able, tmp_path):
     """This machine's GPU does not matter; half of a node's cores are left to other cohorts."""
@@ -211,7 +227,8 @@ def test_the_command_finds_tasks_of_the_user_and_stops_on_ctrl_c(tmp_path):
     pytest.importorskip("ray")
     (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "study.toml").write_text(STUDY)
-    command = [sys.executable, "-m", "discover_rl", "run", "study.toml", "--trust", "own"]
+    (tmp_path / "numpy.py").write_text("raise ValueError")  # which nobody has asked for
+    command = [sys.executable, "-P", "-m", "discover_rl", "run", "study.toml", "--trust", "own"]
     command += ["--processes", "1"]
     options = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen([*command, "--engine", "ray"], start_new_session=True, **options)

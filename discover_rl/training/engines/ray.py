@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from discover_rl.core.types import Stopped, UserError
-from discover_rl.system import hardware
+from discover_rl.system import hardware, provenance
 from discover_rl.training.engines import OnEvent, Outcome, ray_tasks
 from discover_rl.training.events import Ended
 from discover_rl.training.job import CHECKPOINT_SECONDS, PATIENCE, Job
@@ -179,7 +179,9 @@ def _connected(ray: Any, address: str | None, processes: int) -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
     try:
         _knock(address)
-        with warnings.catch_warnings():
+        # Ray lets workers search the working directory first, before installed modules. Code that
+        # happens to lie there must not run (`system.modules`), so it is another one meanwhile.
+        with warnings.catch_warnings(), contextlib.chdir(provenance.ROOT.parent):
             warnings.simplefilter("ignore")  # the error says the same
             ray.init(address, **options)
     except (OSError, ValueError, RuntimeError, ImportError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -123,6 +124,8 @@ def work(
         )
     sys.path += [path for path in paths[:-1] if path not in sys.path]  # for tasks as module:id
     modules.FOLDERS[:] = paths[-1:]
+    with contextlib.suppress(OSError):  # other nodes may not have it
+        os.chdir(paths[-1])  # where the user's own code may look for files
     local.prepare_process(job.place if hardware.accelerated() else "cpu")
     observer = local.Forwarder(connection.send)
     try:
