@@ -19,7 +19,7 @@ from discover_rl.envs.gymnasium_vector import GymnasiumEpisodes
 from discover_rl.envs.rendering import frames_per_second, picture
 from discover_rl.storage.policies import Policy
 from discover_rl.system import extras
-from discover_rl.training.evaluation import Scores, evaluator_of, own_settings
+from discover_rl.training.evaluation import Scores, check_played, evaluator_of, own_settings
 
 EVALUATION_EPISODES = 10
 """Episodes of an evaluation, if the policy's file does not say."""
@@ -62,8 +62,7 @@ def film(policy: Policy, task: str, path: Path, episodes: int, seed: int | None 
                     after_step=lambda i=i: video.add(picture(envs[i], task)),
                 )
                 scores.append([array[0, i] for array in played])
-            if crash := evaluator.crash(0):
-                raise UserError(f"{task} could not be played: {crash}.")
+            check_played(evaluator, task)
             video.finish()
             draft.replace(path)
         finally:

@@ -94,6 +94,8 @@ def main() -> NoReturn:
         sys.exit(INTERRUPTED)
     except ChildProcessError as error:
         _exit("\n".join([*getattr(error, "__notes__", []), str(error)]), FAILED)
+    except MemoryError as error:
+        _exit(f"Memory does not suffice ({shortened(str(error) or 'for an array')}).", FAILED)
     except OSError as error:
         said, code = _about(error, command)
         _exit(shortened(said), code)

@@ -31,12 +31,17 @@ def environment_bytes(task: str) -> int:
     return next((size for begin, size in BYTES.items() if task.startswith(begin)), OTHERS)
 
 
-def check_memory(task: str, count: int) -> None:
-    """Raise a UserError if so many environments of a task do not fit into the memory that is
-    free."""
-    needed, there = count * environment_bytes(task), hardware.available_memory()
+def check_memory(task: str, count: int, more: int = 0) -> None:
+    """Raise a UserError if environments of a task do not fit into the memory that is free.
+
+    Args:
+        task: the task's id.
+        count: how many.
+        more: bytes that are needed beside them.
+    """
+    needed, there = count * environment_bytes(task) + more, hardware.available_memory()
     if needed > there:
         raise UserError(
-            f"{count:,} environments of {task} need about {needed / 1e9:,.0f} GB of memory, and "
-            f"this machine has {there / 1e9:,.1f} GB free; ask for fewer episodes."
+            f"{count:,} episodes of {task} at once need about {needed / 1e9:,.0f} GB of memory, "
+            f"and this machine has {there / 1e9:,.1f} GB free; ask for fewer episodes."
         )

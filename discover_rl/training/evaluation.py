@@ -202,10 +202,21 @@ def evaluate_policy(policy: Policy, task: str, episodes: int, seed: int | None =
 
     Returns:
         Returns and lengths of the episodes, (1, episodes).
+
+    Raises:
+        UserError: the task cannot be played, or not by this policy.
     """
     backend = backend_of(policy, task)
     with evaluator_of(policy, task, episodes, backend, seed=seed) as (evaluator, nets):
-        return evaluator(nets, policy.head, np.ones(1, bool))
+        scores = evaluator(nets, policy.head, np.ones(1, bool))
+        check_played(evaluator, task)
+        return scores
+
+
+def check_played(evaluator: Evaluator, task: str) -> None:
+    """Raise a UserError if the task itself failed while one policy was evaluated."""
+    if crash := evaluator.crash(0):
+        raise UserError(f"{task} could not be played: {crash}.")
 
 
 def is_own(policy: Policy, task: str) -> bool:
@@ -246,7 +257,9 @@ def evaluator_of(
     start: int = policy.about.get("seed", 0) if seed is None else seed
     making = making_of(own_settings(policy, task))
     check_backend(task, backend, making)
-    check_memory(task, filmed or episodes)
+    # While the episodes of a batch act: the numbers of every layer, before and after activation.
+    widths = sum(parts["bias"].size for parts in policy.net.values() if "bias" in parts)
+    check_memory(task, filmed or episodes, 8 * episodes * widths)
     setup = EvaluationSetup(task, [start], episodes, MAX_STEPS, backend, filmed, making)
     evaluator = Evaluator(setup)
     try:

@@ -95,6 +95,23 @@ def test_that_nothing_is_lost_is_said_only_where_it_is_known(
     assert err.count("\n") == 1
 
 
+def test_too_little_memory_is_said(capfd, monkeypatch):
+    def launch(*_, **__):
+        raise MemoryError("Unable to allocate 149. GiB")
+
+    monkeypatch.setattr(api, "launch", launch)
+    assert discover("train", "Pendulum-v1") == 1
+    assert capfd.readouterr().err == "Memory does not suffice (Unable to allocate 149. GiB).\n"
+
+
+def test_a_task_that_fails_is_said_and_has_no_score(here, capfd):
+    save_policy(here / "run", "Pendulum-v1", **{"env.kwargs.g": "heavy"})
+    assert discover("evaluate", "run", "--episodes", "1") == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("Pendulum-v1 could not be played: the environment raised TypeError: ")
+
+
 def test_a_full_disk_of_a_report_says_nothing_of_checkpoints(here, capfd, monkeypatch):
     write_record(here / "results/smoke", studies.load("smoke").cells[0], 0, [1.0, 2.0])
 

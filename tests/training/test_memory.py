@@ -3,13 +3,16 @@
 import dataclasses
 
 import jax
+import numpy as np
 import pytest
 
 from discover_rl.config import Request, resolve
 from discover_rl.core import replay_buffer, replay_rings
-from discover_rl.core.types import Spec, UserError
+from discover_rl.core.types import PolicyHead, Spec, UserError
+from discover_rl.storage.policies import Policy
 from discover_rl.system import hardware
 from discover_rl.training import memory
+from discover_rl.training.evaluation import evaluate_policy
 from tests.cli.test_cli import discover
 from tests.system.test_modules import save_policy
 
@@ -120,6 +123,15 @@ def test_an_evaluation_that_does_not_fit_is_refused(tmp_path, monkeypatch, capfd
     more = ["--video", str(tmp_path / "x.mp4")] if video else []
     assert discover("evaluate", str(tmp_path / "run"), "--episodes", "3000", *more) == 2
     assert capfd.readouterr().err == (
-        "3,000 environments of Pendulum-v1 need about 3 GB of memory, and this machine has 2.0 GB "
-        "free; ask for fewer episodes.\n"
+        "3,000 episodes of Pendulum-v1 at once need about 3 GB of memory, and this machine has "
+        "2.0 GB free; ask for fewer episodes.\n"
     )
+
+
+def test_what_the_layers_of_a_policy_take_counts(monkeypatch):
+    monkeypatch.setattr(hardware, "available_memory", lambda: 2 * 10**9)
+    wide = {"weight": np.zeros((3, 10**6), np.float32), "bias": np.zeros(10**6, np.float32)}
+    last = {"weight": np.zeros((10**6, 1), np.float32), "bias": np.zeros(1, np.float32)}
+    policy = Policy({"layer0": wide, "head": last}, PENDULUM, PolicyHead("relu"))
+    with pytest.raises(UserError, match="1,000 episodes of Pendulum-v1 at once need about 9 GB"):
+        evaluate_policy(policy, "Pendulum-v1", 1000)
