@@ -9,6 +9,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from discover_rl.system.text import printable
+
 NEGLIGIBLE = 1e-6
 """A number below this share of the largest one beside it may be written as 0."""
 _LOWER = (
@@ -89,8 +91,8 @@ def seeds(numbers: Sequence[int]) -> str:
 
 
 def markdown(text: str) -> str:
-    """The text with everything escaped that Markdown would take for markup."""
-    return MARKDOWN.sub(r"\\\g<0>", text)
+    """The text with everything escaped that Markdown, or a terminal, would take for markup."""
+    return MARKDOWN.sub(r"\\\g<0>", printable(text))
 
 
 def number_format(

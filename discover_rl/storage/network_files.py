@@ -38,7 +38,7 @@ Shape = Annotated[list[Positive], Meta(max_length=8)]
 """The shape of observations or of actions."""
 Bounds = Annotated[list[float], Meta(min_length=1)]
 """Bounds of actions, one for each dimension."""
-Activation = Annotated[str, Meta(pattern=f"^({'|'.join(networks.ACTIVATIONS)})$")]
+Activation = Annotated[str, Meta(pattern=rf"^({'|'.join(networks.ACTIVATIONS)})\Z")]
 """The name of a nonlinearity."""
 
 

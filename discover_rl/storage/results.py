@@ -13,6 +13,7 @@ from discover_rl.storage import scores
 from discover_rl.storage.critics import Critic, load_critic
 from discover_rl.storage.policies import Policy, load_policy
 from discover_rl.storage.records import Record, record_paths
+from discover_rl.system.text import printable
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Result:
         named = " ".join(str(run[name]) for name in ("task", "algorithm", "strategy"))
         ended = f"failed: {self.reason}" if self.failure else f"score {self.score():.4g}"
         at = f"{self.steps[-1]:,}" if self.steps else "no"
-        return f"Result({named} seed {run['seed']}: {ended} after {at} steps, in {self.path})"
+        line = f"Result({named} seed {run['seed']}: {ended} after {at} steps, in {self.path})"
+        return printable(line)
 
     def counted(self, last: int | None = None) -> list[int]:
         """Indices of the evaluations that its score is the mean of; `storage.scores` has the rule.

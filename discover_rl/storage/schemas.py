@@ -41,7 +41,9 @@ Text = Annotated[str, Meta(max_length=100_000)]
 """Any text, of limited length."""
 Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 """A name: not empty, and of limited length."""
-Below = Annotated[str, Meta(pattern=r"^(?!/)(?!(.*/)?\.\.?(/|$))[^\x00-\x1f]+$", max_length=1_000)]
+Below = Annotated[
+    str, Meta(pattern=r"^(?!/)(?!(.*/)?\.\.?(/|\Z))[^\x00-\x1f]+\Z", max_length=1_000)
+]
 """A path that leads to somewhere below the folder it is read in."""
 
 Scalar = str | int | float | bool | None

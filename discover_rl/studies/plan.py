@@ -38,7 +38,7 @@ are affected if a cohort fails."""
 MEMORY_SHARE = 0.75
 """The share of the memory that lanes may take; programs need the rest."""
 
-Number = Annotated[str, Meta(pattern="^[0-9]{4,9}$")]
+Number = Annotated[str, Meta(pattern=r"^[0-9]{4,9}\Z")]
 """The number of a cohort, as in a file's name."""
 Division = dict[str, list[str]]
 """The names of the runs of each cohort, by the cohort's number ("0000", …)."""

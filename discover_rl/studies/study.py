@@ -160,6 +160,7 @@ def load(word: str) -> Study:
         raise UserError(f"There is no study {word}.{hint}")
     try:
         path.name.encode()  # reports have it
+        checks.check_folders("The name of a study", [path.stem])
         return declared(schemas.content(path).decode(), path.stem, path.name)
     except UnicodeEncodeError as error:
         raise UserError(f"{path} has a name that is no text; rename it.") from error

@@ -25,7 +25,7 @@ OBJECT = "object:"
 ARGUMENTS = "env.kwargs."
 """The prefix of settings that are arguments of environments: some import a module:id."""
 
-IMPORTABLE = re.compile(r"([^\W\d][\w.]*):")
+IMPORTABLE = re.compile(r"([^\W\d][\w.-]*):")
 """The module of a module:id somewhere in an argument; Gymnasium imports it whatever the id is."""
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
@@ -63,9 +63,10 @@ def needed(task: str, settings: Mapping[str, Any]) -> list[str]:
     """
     given = settings.get(WRAPPERS, [])
     words = [task, *(given.split(",") if isinstance(given, str) else given)]
-    named = [str(word) for word in words if ":" in str(word)]
+    named = [str(word).strip() for word in words if ":" in str(word)]
     found = [word.rpartition(":")[0] for word in named if not word.startswith(OBJECT)]
-    arguments = [value for name, value in settings.items() if name.startswith(ARGUMENTS)]
+    # All of them may also be one table, env.kwargs.
+    arguments = [value for name, value in settings.items() if f"{name}.".startswith(ARGUMENTS)]
     return found + IMPORTABLE.findall(repr(arguments))
 
 

@@ -133,6 +133,7 @@ def test_names_in_markdown_are_shown_as_they_are(tmp_path):
     assert any(line.startswith(f"“{b}” − “{a}” on My-v0: +50") for line in text)
     assert f"“{b}” − “{a}” on My-v0" in written.summary  # on a terminal without backslashes
     assert rendered(formatting.markdown("\\*x*\\")) == ["\\*x*\\"]
+    assert formatting.markdown("\x1b[2J") == r"\\x1b[2J"  # which a terminal would obey
     assert r"a\|b \*c\* \_d\_ \<e\>" in (tmp_path / "report/summary.md").read_text()
 
 

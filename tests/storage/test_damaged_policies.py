@@ -83,6 +83,7 @@ def described(folder, **values) -> None:
         {"low": [5.0, 0.0]},
         {"high": [3.0, 10.0, 1.0]},
         {"activation": "evil"},
+        {"activation": "relu\n"},
         {"squash": "no"},
         {"about": []},
         {"about": {"task": 3}},

@@ -14,3 +14,5 @@ def test_a_result_prints_as_one_line():
     assert str(result) == repr(result) == line
     failed = dataclasses.replace(result, failure={"step": 7}, reason="a loss is not finite")
     assert "failed: a loss is not finite after" in str(failed)
+    nasty = dataclasses.replace(result, run=RUN | {"task": "\x1b[2J\n"})
+    assert str(nasty).startswith(r"Result(\x1b[2J")

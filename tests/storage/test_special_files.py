@@ -115,6 +115,15 @@ def test_a_task_that_leads_out_of_the_studys_folder_is_refused(task):
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.parametrize("name", ["..", ".", "a\nb", "\x1b[2J"])
+def test_a_study_whose_name_leads_out_of_the_folder_of_results_is_refused(tmp_path, name):
+    file = tmp_path / f"{name}.toml"
+    file.write_text(STUDY % "Pendulum-v1")
+    with pytest.raises(UserError, match="cannot be the name of a folder") as caught:
+        studies.load(str(file))
+    assert "\n" not in str(caught.value)
+
+
 def test_a_setting_that_leads_out_of_the_studys_folder_is_refused():
     text = STUDY % "Pendulum-v1" + '"../../x" = [1, 2]\n'
     with pytest.raises(UserError, match="cannot be the name of a folder"):

@@ -85,6 +85,13 @@ def test_nor_are_those_that_an_argument_names(here, capfd, given):
     )
     assert discover("run", "study.toml") == 2
     assert "add --trust evil_task to the command" in capfd.readouterr().err
+    # All arguments may also be one table, which may be one of several in a grid.
+    table = f'"env.kwargs" = [{{env_id = {json.dumps(given)}}}]'
+    (here / "study.toml").write_text(
+        STUDY.replace("evil_task:Pendulum-v1", "GymV21Environment-v0") + table
+    )
+    assert discover("plan", "study.toml") == 2
+    assert "add --trust evil_task to the command" in capfd.readouterr().err
     assert not (here / "touched").exists()
 
 
@@ -248,8 +255,10 @@ def test_a_matplotlibrc_in_the_working_directory_draws_nothing(here, monkeypatch
 
 
 def test_needed_modules_are_those_of_task_and_wrappers():
-    settings = json.loads('{"env.wrappers": "a.b:C,d:E"}')
+    settings = json.loads('{"env.wrappers": "a.b:C, d:E"}')
     assert modules.needed("Hopper-v5", settings) == ["a.b", "d"]
+    settings = json.loads('{"env.kwargs": {"env_id": "a-b-:C-v0"}, "env.kwargs.x": "d:E"}')
+    assert modules.needed("Hopper-v5", settings) == ["a-b-", "d"]
 
 
 def test_tasks_of_this_package_need_no_trust_and_wrappers_do():
