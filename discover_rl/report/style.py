@@ -14,6 +14,7 @@ from discover_rl.report import colours
 from discover_rl.report.colours import LineStyle
 from discover_rl.report.groups import Group
 from discover_rl.system import extras
+from discover_rl.system.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,8 +39,9 @@ def line_styles(group: Group) -> dict[str, LineStyle]:
 
 
 def plain(text: str) -> str:
-    """The text without Matplotlib's mathematics: a dollar in a name is a dollar."""
-    return text.replace("$", r"\$")
+    """The text without Matplotlib's mathematics, where a dollar in a name is a dollar, and with
+    control characters written out."""
+    return printable(text).replace("$", r"\$")
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from discover_rl import config
 from discover_rl.analysis import visitation
-from discover_rl.analysis.visitation import VisitedStates, coverage, maps
+from discover_rl.analysis.visitation import VisitedStates, coverage, figure, maps
 from discover_rl.core.types import ReplayExport, UserError
 from discover_rl.storage import records
 from tests.cli.test_cli import discover
@@ -169,6 +169,16 @@ def test_a_map_is_of_a_seed_and_of_common_axes_if_asked(monkeypatch):
     ]
     spreads = [one.places[0].std() for one in (made, common)]
     assert gaps[0] / spreads[0] < 0.8 < 1.5 < gaps[1] / spreads[1]
+
+
+def test_names_are_no_mathematics(monkeypatch):
+    """Records of strangers may say anything, as what Matplotlib could not parse."""
+    monkeypatch.setattr(maps, "ITERATIONS", 5)
+    monkeypatch.setattr(figure, "GRID", 12)
+    names = {"task": r"$\foo$", "algorithm": "\x1b[2J", "strategy": r"$\frac{$", "seed": 0}
+    runs = [VisitedStates(names, 0, replay(seed, 60)) for seed in (0, 1)]
+    drawn = figure.draw(runs, maps.embed(runs, 20, 0, False), False)["visitation.svg"]
+    assert rb"\x1b[2J + $\frac{$, seed 0" in drawn.replace(rb"\$", b"$")
 
 
 # Loading

@@ -61,8 +61,8 @@ def draw(runs: Sequence[VisitedStates], made: Map, common: bool) -> dict[str, by
         for column, axes in enumerate(panels[0]):
             what = "visits" if column < 2 else "mean |TD error|"
             name = f"{'AB'[column % 2]}: {runs[column % 2].label}"
-            axes.set_title(f"{name}\n{what}", fontsize=9.5)
-        figure.suptitle(_caption(runs, made, common), fontsize=9)
+            axes.set_title(style.plain(f"{name}\n{what}"), fontsize=9.5)
+        figure.suptitle(style.plain(_caption(runs, made, common)), fontsize=9)
         files = style.figure_files(figure, DPI)
     return {f"visitation.{suffix}": content for suffix, content in files.items()}
 
