@@ -62,7 +62,7 @@ def film(policy: Policy, task: str, path: Path, episodes: int, seed: int | None 
                     after_step=lambda i=i: video.add(picture(envs[i], task)),
                 )
                 scores.append([array[0, i] for array in played])
-            check_played(evaluator, task)
+            check_played(evaluator, task, [returns for returns, _ in scores])
             video.finish()
             draft.replace(path)
         finally:

@@ -209,14 +209,16 @@ def evaluate_policy(policy: Policy, task: str, episodes: int, seed: int | None =
     backend = backend_of(policy, task)
     with evaluator_of(policy, task, episodes, backend, seed=seed) as (evaluator, nets):
         scores = evaluator(nets, policy.head, np.ones(1, bool))
-        check_played(evaluator, task)
+        check_played(evaluator, task, scores.returns)
         return scores
 
 
-def check_played(evaluator: Evaluator, task: str) -> None:
-    """Raise a UserError if the task itself failed while one policy was evaluated."""
+def check_played(evaluator: Evaluator, task: str, returns: Any) -> None:
+    """Raise a UserError if episodes of one policy have no return, and say why."""
     if crash := evaluator.crash(0):
         raise UserError(f"{task} could not be played: {crash}.")
+    if not np.isfinite(returns).all():
+        raise UserError(f"{task} could not be played: the policy's actions are not finite.")
 
 
 def is_own(policy: Policy, task: str) -> bool:

@@ -5,10 +5,11 @@ import json
 import os
 import re
 
+import numpy as np
 import pytest
 
 from discover_rl import api, studies
-from discover_rl.storage import files
+from discover_rl.storage import files, load_policy
 from discover_rl.system.text import printable
 from tests.cli.test_cli import discover
 from tests.helpers.records import write_record
@@ -110,6 +111,20 @@ def test_a_task_that_fails_is_said_and_has_no_score(here, capfd):
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("Pendulum-v1 could not be played: the environment raised TypeError: ")
+
+
+def test_a_policy_whose_actions_overflow_has_no_score(here, capfd):
+    save_policy(here / "run", "Pendulum-v1")
+    weights = np.float32([[3e38], [-3e38], [3e38]])
+    large = {"mean": np.full(3, 3e38, np.float32), "deviation": np.full(3, 1e-38, np.float32)}
+    last = {"weight": weights, "bias": np.zeros(1, np.float32)}
+    policy = load_policy(here / "run")
+    policy.net = {"input": large, "head": last}
+    for name, content in policy.to_bytes().items():
+        (here / "run" / name).write_bytes(content)
+    assert discover("evaluate", "run", "--episodes", "1") == 2
+    said = "Pendulum-v1 could not be played: the policy's actions are not finite.\n"
+    assert capfd.readouterr() == ("", said)
 
 
 def test_a_full_disk_of_a_report_says_nothing_of_checkpoints(here, capfd, monkeypatch):
