@@ -66,7 +66,13 @@ def evaluate(
     from discover_rl.envs.versions import completed, is_registered
     from discover_rl.storage.policies import LAST, find_policies, load_policy
     from discover_rl.system.modules import check_named
-    from discover_rl.training.evaluation import backend_of, evaluate_policy, is_own, own_settings
+    from discover_rl.training.evaluation import (
+        backend_of,
+        evaluate_policy,
+        is_own,
+        own_settings,
+        was_edited,
+    )
     from discover_rl.training.observers.terminal import console, say, shown
 
     if task == "":
@@ -102,6 +108,8 @@ def evaluate(
                 say("The run was evaluated by EnvPool, whose episodes start from other states.")
         else:
             scores = evaluate_policy(policy, played, episodes or 10, seed)
+        if was_edited(policy, folder, played):
+            say(f"Note: the code of {played} has changed since {folder} was trained on it.")
         table.add_row(
             shown(str(folder.relative_to(path) if folder != path else folder)),
             shown(own),

@@ -83,6 +83,7 @@ _Dotted = TypedDict(
     {
         "eval.every": Positive,
         "eval.episodes": Annotated[int, Meta(ge=1, le=100_000)],
+        "eval.max_steps": Annotated[int, Meta(ge=1, le=10**9)],
         "env.backend": Backend | Literal["auto"],
         "env.engine": Backend | Literal["auto"],  # its old name
         "env.count": Upto10000,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,14 +21,16 @@ from discover_rl.core.types import Net, PolicyHead, UserError
 from discover_rl.envs.backends import make_episodes
 from discover_rl.envs.footprint import check_memory
 from discover_rl.envs.settings import PLAIN, Making, making_of
+from discover_rl.envs.source import fingerprint
 from discover_rl.envs.tasks import check_backend
 from discover_rl.envs.vector import episode_seed
 from discover_rl.storage.policies import Policy
+from discover_rl.storage.records import RECORD_FILE, read_record, sources_in
 
 SEED_OFFSET = 100
 """Evaluation episodes start from the run's seed plus this."""
 MAX_STEPS = 10_000
-"""The largest number of steps in an episode of a saved policy."""
+"""The largest number of steps in an episode of a saved policy on another task than its own."""
 
 
 class Interrupted(Exception):
@@ -226,6 +229,22 @@ def is_own(policy: Policy, task: str) -> bool:
     return task.rpartition(":")[2] == str(policy.about.get("task")).rpartition(":")[2]
 
 
+def was_edited(policy: Policy, folder: Path, task: str) -> bool:
+    """Whether the code of a policy's own task is another now than its run was trained on.
+
+    Args:
+        policy: the policy.
+        folder: that of its run; where no record is in it, nothing is known.
+        task: the task's id, with the module that has it.
+    """
+    trained_on = str(policy.about.get("task"))
+    if task != trained_on and not task.endswith(f":{trained_on}"):
+        return False
+    found = read_record(folder / RECORD_FILE)
+    before = sources_in(found.header or {}, *found.lines).get("task_source")
+    return before not in (None, fingerprint(task, making_of(own_settings(policy, task))))
+
+
 def own_settings(policy: Policy, task: str) -> dict[str, Any]:
     """The settings of the policy's run; none on another task than its own."""
     return current_names(policy.about.get("settings", {}) if is_own(policy, task) else {})
@@ -257,12 +276,13 @@ def evaluator_of(
         seed: start from the states in which a run of this seed is evaluated; None: the policy's.
     """
     start: int = policy.about.get("seed", 0) if seed is None else seed
-    making = making_of(own_settings(policy, task))
+    settings = own_settings(policy, task)
+    making, max_steps = making_of(settings), settings.get("eval.max_steps", MAX_STEPS)
     check_backend(task, backend, making)
     # While the episodes of a batch act: the numbers of every layer, before and after activation.
     widths = sum(parts["bias"].size for parts in policy.net.values() if "bias" in parts)
     check_memory(task, filmed or episodes, 8 * episodes * widths)
-    setup = EvaluationSetup(task, [start], episodes, MAX_STEPS, backend, filmed, making)
+    setup = EvaluationSetup(task, [start], episodes, max_steps, backend, filmed, making)
     evaluator = Evaluator(setup)
     try:
         if evaluator.spec != policy.spec:

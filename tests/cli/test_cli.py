@@ -175,6 +175,12 @@ def test_evaluate_repeats_the_last_evaluation(finished, monkeypatch, capfd):
         assert cells[1:] == expected
 
 
+def test_evaluate_cuts_episodes_where_the_run_did(finished):
+    policy = discover_rl.load_policy(finished / "seed-0")
+    policy.about["settings"]["eval.max_steps"] = 7
+    assert evaluate_policy(policy, "Pendulum-v1", 2).lengths.tolist() == [[7, 7]]
+
+
 def test_evaluate_starts_where_a_run_of_another_seed_does(finished, capfd):
     """The two policies play the same episodes as if each were of seed 7."""
     assert discover("evaluate", str(finished), "--episodes", "2", "--seed", "7") == 0

@@ -9,13 +9,15 @@ import pytest
 
 from discover_rl import api
 from discover_rl.config import Request, resolve
-from discover_rl.core.types import UserError
+from discover_rl.core.types import PolicyHead, UserError
 from discover_rl.envs import own_code, source
+from discover_rl.envs.backends import spaces
 from discover_rl.storage import files
+from discover_rl.storage.policies import Policy
 from discover_rl.storage.records import Record
 from discover_rl.training import job
 from discover_rl.training.observers import Observer
-from tests.cli.test_cli import SETTINGS
+from tests.cli.test_cli import SETTINGS, discover
 
 CODE = """
 import gymnasium as gym
@@ -246,6 +248,23 @@ def test_a_record_of_another_state_of_the_code_is_refused(write, tmp_path):
     assert job.open_record(run, tmp_path / "out", anyway=True).header is not None
     Record(path).begin({"run": run.to_json()})  # of a version that did not ask
     assert job.open_record(run, tmp_path / "out").header is not None
+
+
+@pytest.mark.filterwarnings("ignore:.*Overriding environment")
+def test_who_evaluates_a_policy_is_told_that_the_code_has_changed(write, tmp_path, capfd):
+    (run,) = resolve(Request("reach_task:Reach-v0", strategy="none", settings=SETTINGS))
+    before = hash_of(write)
+    net = {"head": {"weight": np.ones((1, 1), np.float32), "bias": np.zeros(1, np.float32)}}
+    policy = Policy(net, spaces(run.task, run.env, "cpu"), PolicyHead(), run.to_json())
+    for name, content in policy.to_bytes().items():
+        (tmp_path / name).write_bytes(content)
+    words = ("evaluate", str(tmp_path), "--task", "reach_task:Reach-v0", "--episodes", "1")
+    Record(tmp_path / "record.jsonl").begin({"run": run.to_json(), "task_source": before})
+    assert discover(*words) == 0
+    assert "changed" not in capfd.readouterr().out
+    write(CODE.replace("-abs(", "-2 * abs("))
+    assert discover(*words) == 0
+    assert "Note: the code of reach_task:Reach-v0 has changed since" in capfd.readouterr().out
 
 
 class Enough(Observer):
