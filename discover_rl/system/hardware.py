@@ -124,7 +124,10 @@ def has_mps() -> bool:
 
 
 def memory() -> int:
-    """Bytes of this machine's memory, or of the part of it that this process may take."""
+    """Bytes of this machine's memory, or of the part of it that this process may take; no limit
+    where the system does not say."""
+    if not hasattr(os, "sysconf"):  # on Windows, where nothing is trained
+        return sys.maxsize
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([there, *(limit for limit, _ in _limits())])
 

@@ -16,8 +16,11 @@ from discover_rl.storage.policies import Policy
 ROOT = Path(__file__).parents[2]
 POSIX_ONLY = ("fcntl", "grp", "posix_ipc", "pty", "pwd", "resource", "syslog", "termios", "tty")
 LACKING = {
-    "os": ("sched_getaffinity", "sched_setaffinity", "setsid", "killpg", "fork", "O_DIRECTORY"),
-    "signal": ("pthread_sigmask", "SIGKILL", "SIGHUP"),
+    "os": (
+        *("sched_getaffinity", "sched_setaffinity", "setsid", "killpg", "fork", "O_DIRECTORY"),
+        *("sysconf", "statvfs", "getuid", "geteuid", "mkfifo", "nice", "getloadavg"),
+    ),
+    "signal": ("pthread_sigmask", "SIGKILL", "SIGHUP", "SIGUSR1", "SIGALRM", "setitimer"),
 }
 """Names that these modules do not have on Windows."""
 WITHOUT_POSIX = f"""
