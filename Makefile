@@ -37,8 +37,8 @@ docs: $(READY)  ## the documentation as a site, in site/; fails on a dead link o
 
 check: lint types test  ## what must pass before a change lands
 
-bench: $(READY) $(PEERS)  ## environment steps per second, here and of peers, on this machine
-	$(BIN)/python benchmarks/bench.py --peers .venv-peers/bin/python
+bench: $(READY) $(PEERS)  ## environment steps per second, here and of peers; BEFORE=CHECKOUT, and there
+	$(BIN)/python benchmarks/bench.py --peers .venv-peers/bin/python $(if $(BEFORE),--before $(BEFORE))
 
 reproduce-small: $(READY)  ## the beginning of one published cell once more, compared with its records
 	$(BIN)/python results/reproduce.py

@@ -6,12 +6,16 @@
 Every number is environment steps per second with learning, without evaluation and compiling. Cells
 and peers take turns, so that a slow minute of the machine hits all of them alike. On a machine that
 does other work, --clock processor counts the time that a run had a processor, of one seed.
+
+    git worktree add ../before COMMIT
+    make bench BEFORE=../before        # or --before: that checkout, too, in turns with this one
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import re
 import statistics
@@ -30,8 +34,10 @@ class Cell(NamedTuple):
     name: str
     command: list[str]  # after the interpreter
     peer: str = ""  # the cell it is measured against; peers have none
+    checkout: Path = HERE.parent  # where the package is
 
 
+BEFORE = ", before"
 TASK = "HalfCheetah-v5"
 PPO = ("4096", "20480")  # from the end of the second rollout to that of the tenth
 A2C = ("4096", "24576")
@@ -73,10 +79,16 @@ CELLS = [
 ]
 
 
+def earlier(cell: Cell, checkout: Path) -> list[Cell]:
+    """The same cell with the package of another checkout; none of a peer."""
+    return [cell._replace(name=cell.name + BEFORE, checkout=checkout)] if cell.peer else []
+
+
 def measure(cell: Cell, peers: str, quantity: str) -> float:
     interpreter = sys.executable if cell.peer else peers
     command = [interpreter, str(HERE / cell.command[0]), *cell.command[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    env = os.environ | {"PYTHONPATH": str(cell.checkout.resolve())}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise SystemExit(f"{cell.name} failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])[quantity]
@@ -89,6 +101,9 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="cells whose name this matches, a regular expression"
     )
+    parser.add_argument(
+        "--before", type=Path, help="another checkout, whose package is measured, too"
+    )
     parser.add_argument("--clock", choices=("wall", "processor"), default="wall")
     parser.add_argument("--out", type=Path, default=Path("bench.json"))
     args = parser.parse_args()
@@ -97,16 +112,21 @@ def main() -> None:
     if args.clock == "processor":
         chosen = [cell for cell in chosen if not cell.name.endswith("ten seeds")]
         unit, quantity = "second of processor time", "steps_per_processor_second"
+    if args.before:
+        chosen = [it for cell in chosen for it in (*earlier(cell, args.before), cell)]
     measured: dict[str, list[float]] = {cell.name: [] for cell in chosen}
     for _ in range(args.repetitions):
         for cell in chosen:
             measured[cell.name].append(measure(cell, args.peers, quantity))
             print(f"{cell.name:<28} {measured[cell.name][-1]:8,.0f} steps/s", flush=True)
     medians = {name: statistics.median(values) for name, values in measured.items()}
-    print(f"\n{'median of ' + str(args.repetitions):<28} {'steps/s':>8}  times the peer")
+    heads = "times the peer  times before" if args.before else "times the peer"
+    print(f"\n{'median of ' + str(args.repetitions):<28} {'steps/s':>8}  {heads}")
     for cell in chosen:
-        ratio = f"{medians[cell.name] / medians[cell.peer]:.1f}" if cell.peer in medians else ""
-        print(f"{cell.name:<28} {medians[cell.name]:8,.0f}  {ratio}")
+        found, old = medians[cell.name], medians.get(cell.name + BEFORE)
+        ratio = f"{found / medians[cell.peer]:.1f}" if cell.peer in medians else ""
+        change = f"{found / old:.3f}" if old else ""
+        print(f"{cell.name:<28} {found:8,.0f}  {ratio:<14}  {change}".rstrip())
     machine = {"cores": hardware.cores(), "machine": platform.machine()}
     content = {
         "unit": f"environment steps per {unit}",

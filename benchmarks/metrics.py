@@ -1,5 +1,5 @@
-"""What metrics of training cost: steps per second with them and without, taking turns, and the time
-that measuring takes by itself.
+"""What metrics of training cost: steps per second with them and without, and the time that
+measuring takes by itself. Both take turns, and each is first as often as the other.
 
 python benchmarks/metrics.py TASK ALGORITHM STRATEGY FROM TO [NAME=VALUE …]
 
@@ -18,7 +18,7 @@ import discover_rl
 from discover_rl.agents.on_policy.metrics import RolloutMetrics
 from discover_rl.training.metrics import Meter
 
-TURNS = 3
+TURNS = 4
 
 
 class Stopwatch(discover_rl.Observer):
@@ -74,8 +74,9 @@ def main() -> None:
     settings |= dict(word.split("=") for word in sys.argv[6:])
     every = int(settings.pop("metrics.every", 0))
     found: dict[str, list[float]] = {"with": [], "without": [], "share": []}
-    for _ in range(TURNS):
-        for name, cadence in (("with", every), ("without", -1)):
+    pair = [("with", every), ("without", -1)]
+    for turn in range(TURNS):
+        for name, cadence in pair if turn % 2 else reversed(pair):
             watch = trained(settings, cadence)
             found[name].append((watch.end - watch.start) / watch.seconds)
             if name == "with":

@@ -45,6 +45,17 @@ def test_what_is_changed_in_place_counts_as_what_is_written():
 
 
 @pytest.mark.slow
+def test_bench_measures_another_checkout_in_turns_with_this_one(tmp_path):
+    words = ("--peers", "none", "--only", "^A2C$", "--repetitions", "2", "--before", ".")
+    command = [sys.executable, str(BENCHMARKS / "bench.py"), *words, "--out", "bench.json"]
+    (tmp_path / "discover_rl").symlink_to(BENCHMARKS.parent / "discover_rl")
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    measured = json.loads((tmp_path / "bench.json").read_text())["measured"]
+    assert {name: len(found) for name, found in measured.items()} == {"A2C, before": 2, "A2C": 2}
+    assert "times before" in done.stdout
+
+
+@pytest.mark.slow
 def test_scale_measures_a_point_with_its_limits(tmp_path):
     found = scaled(tmp_path / "scale.json", "Pendulum-v1:2:1e3")
     assert (found["task"], found["lanes"], found["replay"]) == ("Pendulum-v1", 2, 1000)
