@@ -49,7 +49,7 @@ def test_pendulum_is_solved_within_15000_steps(tmp_path, algorithm, strategy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "count"), [("td3", 4), ("sac", 8)])
+@pytest.mark.parametrize(("algorithm", "count"), [("td3", 4), ("sac", 8), ("ddpg", 4)])
 def test_pendulum_is_solved_as_soon_by_several_environments(tmp_path, algorithm, count):
     """The same bound after the same steps as with one environment."""
     several = {"env.count": count}
