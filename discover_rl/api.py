@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discover_rl.config import Request, resolve
+from discover_rl.config import Request, check_processes, check_seconds, resolve
 from discover_rl.core.types import UserError
 from discover_rl.storage import results
 from discover_rl.storage.files import move_aside
@@ -122,8 +122,10 @@ def launch(
         from discover_rl.envs.backends import spaces
         from discover_rl.training import launch as training
         from discover_rl.training import warm_start
-        from discover_rl.training.observers import Observers, terminal
+        from discover_rl.training.observers import listed, terminal
 
+        asked, processes = listed(observer), check_processes(processes)
+        seconds = check_seconds("checkpoint_seconds", checkpoint_seconds)
         runs = resolve(request if fresh else training.spaced_as_before(request, folder))
         # Before anything is written, so that a wrong task leaves no trace.
         spec = spaces(request.task, runs[0].env, hardware.place(runs[0].on_policy))
@@ -131,12 +133,6 @@ def launch(
             runs = warm_start.started_from(Path(request.start_from), runs, spec, folder, fresh)
         if fresh:
             move_aside(folder)
-        asked = list(observer) if isinstance(observer, Iterable) else [observer]
-        everyone = Observers(
-            stack.enter_context(terminal.on_terminal(folder)) if one is None else one
-            for one in asked
-        )
-        records = training.train(
-            runs, folder, everyone, stopping, checkpoint_seconds, processes, anyway
-        )
+        everyone = stack.enter_context(terminal.together(asked, folder))
+        records = training.train(runs, folder, everyone, stopping, seconds, processes, anyway)
     return [results.read(records[run.name], run.score.last) for run in runs]

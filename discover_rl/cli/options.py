@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discover_rl.config import MOST_PROCESSES
 from discover_rl.core.types import UserError
 from discover_rl.system.paths import a_folder
 
 if TYPE_CHECKING:
     from discover_rl.studies import Study
-
-
-MOST_PROCESSES = 1000
-"""The largest number of processes that train at once."""
 
 
 def folder_option(sentence: str, default: str) -> Any:

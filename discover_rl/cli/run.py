@@ -10,7 +10,6 @@ import typer
 
 from discover_rl.cli.exit_codes import FAILED, INTERRUPTED, UNFINISHED
 from discover_rl.cli.options import (
-    MOST_PROCESSES,
     Anyway,
     Fresh,
     StudyFolder,
@@ -20,6 +19,7 @@ from discover_rl.cli.options import (
     WeightsAndBiases,
     check_modules,
 )
+from discover_rl.config import MOST_PROCESSES
 from discover_rl.core.types import UserError
 
 MOST_PARTS = 10_000

@@ -145,7 +145,8 @@ def _how_many_pruned(result: Tuning) -> str:
     """How many trials were pruned, and where, in words."""
     steps = Counter(trial.pruned or 0 for trial in result.pruned)
     found = ", ".join(f"{steps[step]} at step {step:,}" for step in sorted(steps))
-    many = f"{len(result.pruned)} of {len(result.trials)} trials were pruned"
+    were = "was" if len(result.pruned) == 1 else "were"
+    many = f"{len(result.pruned)} of {len(result.trials)} trials {were} pruned"
     return f"{many}: {found}." if found else f"{many}."
 
 

@@ -9,8 +9,11 @@ the same runs everywhere.
 
 from discover_rl.config.origins import origins
 from discover_rl.config.resolve import (
+    MOST_PROCESSES,
     MOST_RUNS,
     Request,
+    check_processes,
+    check_seconds,
     check_seeds,
     check_steps,
     pairs,
@@ -23,6 +26,7 @@ from discover_rl.config.settings import SHARED, Compute, Eval, Metrics, Score, c
 from discover_rl.envs.settings import Env
 
 __all__ = [
+    "MOST_PROCESSES",
     "MOST_RUNS",
     "SHARED",
     "Compute",
@@ -33,6 +37,8 @@ __all__ = [
     "Run",
     "Score",
     "Start",
+    "check_processes",
+    "check_seconds",
     "check_seeds",
     "check_steps",
     "cohorts",

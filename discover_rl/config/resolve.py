@@ -28,6 +28,8 @@ from discover_rl.strategies import ONLY, STRATEGIES
 
 MOST_STEPS = 10**9
 """The longest run. Programs count steps, and at most twice as many observations, in 32 bits."""
+MOST_PROCESSES = 1000
+"""The largest number of processes that train at once."""
 MOST_RUNS = 10_000
 """The largest number of runs that one request, or one cell of a study, may ask for."""
 
@@ -215,6 +217,22 @@ def check_steps(steps: Any) -> int:
     if steps > MOST_STEPS:
         raise UserError(f"steps must be {MOST_STEPS:,} at most.")
     return int(steps)
+
+
+def check_processes(processes: Any) -> int:
+    """Return a number of processes as an int; a UserError if it is not one."""
+    if not _whole(processes) or not 0 <= processes <= MOST_PROCESSES:
+        raise UserError(
+            f"processes must be a whole number from 0 to {MOST_PROCESSES:,}, not {processes!r}."
+        )
+    return int(processes)
+
+
+def check_seconds(name: str, seconds: Any) -> float:
+    """Return the argument of this name as a time in seconds; a UserError if it is not one."""
+    if not isinstance(seconds, Real) or isinstance(seconds, bool) or not float(seconds) >= 0:
+        raise UserError(f"{name} must be a number of seconds, 0 or more, not {seconds!r}.")
+    return float(seconds)
 
 
 def check_seeds(seeds: Any) -> list[int]:

@@ -57,11 +57,13 @@ class Critic:
         """Return the value that each critic gives: (critics,) or (critics, n)."""
         obs = np.asarray(flatten(obs) if isinstance(obs, Mapping) else obs, np.float32)
         alone = obs.shape == self.spec.observation_shape
-        rows = _rows("observations", obs, self.spec.observation_shape)
+        rows = network_files.rows("observations", obs, self.spec.observation_shape)
         if (action is None) == bool(self.head.action):
             raise ValueError(f"this critic takes observations {self._takes}")
         if action is not None:
-            given = _rows("actions", np.asarray(action, np.float32), self.spec.action_shape)
+            given = network_files.rows(
+                "actions", np.asarray(action, np.float32), self.spec.action_shape
+            )
             if len(given) != len(rows):
                 raise ValueError(f"{len(rows)} observations came with {len(given)} actions")
             action = self.spec.from_box(given.reshape(-1, *self.spec.action_shape))
@@ -97,12 +99,3 @@ def _read(arrays: Mapping[str, np.ndarray], spec: Spec, description: Description
     action = spec.action_size if at else 0
     late = at == "second layer"
     return network_files.network(arrays, spec.observation_size, 1, action, late, ensemble=True)
-
-
-def _rows(what: str, given: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """(n, numbers), from one of this shape or from n of them."""
-    if given.shape == shape:
-        return given.reshape(1, -1)
-    if given.ndim == len(shape) + 1 and given.shape[1:] == shape:
-        return given.reshape(len(given), -1)
-    raise ValueError(f"expected {what} of shape {shape} or (n, *{shape}), got {given.shape}")

@@ -208,3 +208,13 @@ def network(
     if left:
         raise ValueError(f"it has arrays that no such network has, {min(left)}")
     return net
+
+
+def rows(what: str, given: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """(n, numbers), from one array of this shape or from n of them; a ValueError of another."""
+    if given.shape == shape:
+        return given.reshape(1, -1)
+    if given.ndim == len(shape) + 1 and given.shape[1:] == shape:
+        return given.reshape(len(given), math.prod(shape))
+    several = ", ".join(map(str, ("n", *shape)))
+    raise ValueError(f"expected {what} of shape {shape} or ({several}), got {given.shape}")

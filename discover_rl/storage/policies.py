@@ -17,6 +17,7 @@ from discover_rl.core.types import Net, PolicyHead, Spec, UserError
 from discover_rl.envs.observations import flatten
 from discover_rl.storage import network_files
 from discover_rl.storage.network_files import Files
+from discover_rl.system.paths import a_folder
 
 LAST = Files("policy.safetensors", "policy.json")
 """The files of a policy, in its folder."""
@@ -37,7 +38,6 @@ class Policy:
         self, net: Net, spec: Spec, head: PolicyHead, about: Mapping[str, Any] | None = None
     ):
         self.net, self.spec, self.head = net, spec, head
-        self._size = spec.observation_size
         self.about = dict(about or {})
         """Where it comes from: the run, fully resolved, and the step."""
 
@@ -58,14 +58,9 @@ class Policy:
         if isinstance(obs, Mapping):
             obs = flatten(obs)
         obs = np.asarray(obs, np.float32)
-        shape = self.spec.observation_shape
-        if obs.shape == shape:
-            return self.spec.to_box(self._act(obs.reshape(1, -1))[0]), None
-        if obs.ndim == len(shape) + 1 and obs.shape[1:] == shape:
-            return self.spec.to_box(self._act(obs.reshape(len(obs), self._size))), None
-        raise ValueError(
-            f"expected observations of shape {shape} or (n, *{shape}), got {obs.shape}"
-        )
+        actions = self._act(network_files.rows("observations", obs, self.spec.observation_shape))
+        alone = obs.shape == self.spec.observation_shape
+        return self.spec.to_box(actions[0] if alone else actions), None
 
     def _act(self, obs: np.ndarray) -> np.ndarray:
         return np.asarray(networks.mean_action(self.head, self.net, obs))
@@ -98,7 +93,8 @@ def load_policy(path: str | Path, best: bool = False) -> Policy:
         >>> action.shape  # doctest: +SKIP
         (1,)
     """
-    found = [Path(path)] if (Path(path) / LAST.description).exists() else find_policies(path)
+    path = a_folder(path)
+    found = [path] if (path / LAST.description).exists() else find_policies(path)
     if not found:
         raise UserError(f"There is no saved policy in {path}.")
     if len(found) > 1:

@@ -13,6 +13,7 @@ from discover_rl.storage import scores
 from discover_rl.storage.critics import Critic, load_critic
 from discover_rl.storage.policies import Policy, load_policy
 from discover_rl.storage.records import Record, record_paths
+from discover_rl.system.paths import a_folder
 from discover_rl.system.text import printable
 
 
@@ -86,7 +87,7 @@ def load_run(path: str | Path) -> Result:
         >>> action, _ = run.policy(best=True).predict([1.0, 0.0, 0.0])  # doctest: +SKIP
         >>> value = run.critic([1.0, 0.0, 0.0], action)  # doctest: +SKIP
     """
-    found = record_paths(Path(path))
+    found = record_paths(a_folder(path))
     if len(found) != 1:
         names = ", ".join(str(file.parent) for file in found)
         problem = f"holds several runs; name one of {names}" if found else "holds no run"

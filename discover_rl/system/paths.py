@@ -22,7 +22,7 @@ def plain(path: Path) -> int:
     return found.st_size
 
 
-def a_folder(given: str | Path) -> Path:
+def a_folder(given: str | os.PathLike[str]) -> Path:
     """The path that was given, if it can be a folder; else a UserError."""
     path = _path(given)
     nearest = next(parent for parent in (path, *path.parents) if parent.exists())
@@ -33,7 +33,7 @@ def a_folder(given: str | Path) -> Path:
     return path
 
 
-def a_file(given: str | Path) -> Path:
+def a_file(given: str | os.PathLike[str]) -> Path:
     """The path that was given, if it can be a file; else a UserError."""
     path = _path(given)
     if path.is_dir():
@@ -41,11 +41,12 @@ def a_file(given: str | Path) -> Path:
     return path
 
 
-def _path(given: str | Path) -> Path:
-    """A path; a UserError for '', which Python takes for the working directory, and for what no
-    record could have: NUL, and bytes that are no UTF-8."""
-    if not str(given) or "\0" in str(given):
-        raise UserError(f"A path is needed, not {str(given)!r}; the working directory is '.'.")
+def _path(given: str | os.PathLike[str]) -> Path:
+    """A path; a UserError for '', which Python takes for the working directory, for what is no
+    path, and for what no record could have: NUL, and bytes that are no UTF-8."""
+    if not isinstance(given, str | os.PathLike) or not str(given) or "\0" in str(given):
+        shown = str(given) if isinstance(given, os.PathLike) else given
+        raise UserError(f"A path is needed, not {shown!r}; the working directory is '.'.")
     if any("\ud800" <= letter <= "\udfff" for letter in str(given)):
         raise UserError(f"{given} is no text in UTF-8; choose a path that is.")
     return Path(given)

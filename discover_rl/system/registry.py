@@ -101,6 +101,11 @@ class Registry:
         Args:
             word: a name; or module:name, where importing the module registers the name.
         """
+        if not isinstance(word, str):
+            raise UserError(
+                f"There is no {self.kind} {word!r}; what is needed is a name, which "
+                f"discover_rl.register_{self.kind} gives to one of your own."
+            )
         if ":" not in word:
             return word
         name = imported(word)
@@ -121,6 +126,7 @@ class Registry:
             return importlib.import_module(f"{self.package}.{name}")
         member = self._registered[name]
         if isinstance(member, str):
+            imported(f"{member}:{name}")  # unless it is the module that registers it
             member = self._registered[name] = sys.modules[member]
             self._check(name, member)
         return member

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discover_rl.config import Request
+from discover_rl.system.paths import a_folder
 from discover_rl.tuning.carry_out import carry_out
 from discover_rl.tuning.plan import MANY, Plan, default_folder, make_plan
 from discover_rl.tuning.trials import Trial, Tuning
@@ -34,7 +35,7 @@ def tune(
     lanes: int | None = None,
     seed: int = 0,
     out: str | Path | None = None,
-    observer: Observer | None = None,
+    observer: Observer | Iterable[Observer | None] | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
     storage: str | None = None,
@@ -81,5 +82,5 @@ def tune(
 
     request = Request(completed(task), algorithm, strategy, steps, seeds, overrides)
     plan = make_plan(request, ranges, lanes, seed, prune)
-    folder = Path(out) if out is not None else default_folder(request)
+    folder = default_folder(request) if out is None else a_folder(out)
     return carry_out(plan, folder, trials, observer, checkpoint_seconds, processes, storage)

@@ -15,13 +15,12 @@ With pruning a batch is trained from rung to rung, which depends on nothing else
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from discover_rl.config import Run, current_names
+from discover_rl.config import Run, check_processes, check_seconds, current_names
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.storage import files, results, schemas
 from discover_rl.storage.records import Record, record_paths
@@ -43,7 +42,7 @@ def carry_out(
     plan: Plan,
     out: Path,
     count: int,
-    observer: Observer | None = None,
+    observer: Observer | Iterable[Observer | None] | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
     storage: str | None = None,
@@ -54,7 +53,7 @@ def carry_out(
         plan: what is tuned.
         out: the folder for everything.
         count: how many trials, including those in the folder; these are finished in any case.
-        observer: receives the events of training; None: the terminal.
+        observer: receives the events of training, one or several; None stands for the terminal.
         checkpoint_seconds: time between checkpoints.
         processes: how many processes share the runs; 0: as many as are faster.
         storage: where Optuna keeps trials: a URL or a journal file; None: in the folder.
@@ -68,8 +67,10 @@ def carry_out(
     """
     from discover_rl.envs.backends import spaces
     from discover_rl.training import launch as training
-    from discover_rl.training.observers import terminal
+    from discover_rl.training.observers import listed, terminal
 
+    asked, processes = listed(observer), check_processes(processes)
+    seconds = check_seconds("checkpoint_seconds", checkpoint_seconds)
     if count < 1:
         raise UserError(f"trials must be at least 1, not {count}.")
     if count > MOST:
@@ -77,27 +78,26 @@ def carry_out(
     needed()
     first = plan.first
     spaces(first.task, first.env, hardware.place(first.on_policy))  # before anything is written
-    shown = terminal.on_terminal(out) if observer is None else contextlib.nullcontext(observer)
     with files.locked(out):
         if storage is not None:
             open_storage(out, storage)  # before the folder is claimed for it
         _claim(plan, out, storage)
         journal = Journal(out, plan.ranges, len(plan.seeds), storage)
         count = max(count, len(journal.trials))
-        with shown as listener, stop_on_signal() as stopping:
+        with terminal.together(asked, out) as listener, stop_on_signal() as stopping:
 
             def train(
                 runs: Sequence[Run], folder: Path, until: int | None = None
             ) -> dict[str, Record]:
                 if stopping():
                     raise Stopped(0)
-                options = listener, stopping, checkpoint_seconds, processes
+                options = listener, stopping, seconds, processes
                 return training.train(runs, folder, *options, until=until)
 
             for start in range(0, count, plan.batch):
                 journal.propose(start, min(plan.batch, count - start), plan.seed)
                 done = _finish_batch(plan, journal, start, out, train, listener.on_event)
-                if done and observer is None:
+                if done and None in asked:
                     terminal.say(_progress(Tuning(out, journal.trials), count))
                 write_table(out / "trials.csv", journal.trials, plan.seeds)
         return Tuning(out, journal.trials, journal.importances(plan.seed))

@@ -149,12 +149,40 @@ def test_what_is_no_environment_is_one_sentence(given, sentence, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("out", ["", "a\0b"])
+@pytest.mark.parametrize("out", ["", "a\0b", 5])
 def test_an_out_that_is_no_path_is_one_sentence(out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="A path is needed, not"):
-        discover_rl.train("Pendulum-v1", steps=40, out=out)
+    for call in (
+        lambda: discover_rl.train("Pendulum-v1", steps=40, out=out),
+        lambda: discover_rl.tune("Pendulum-v1", {"gamma": (0, 1)}, steps=40, out=out),
+        lambda: discover_rl.load_run(out),
+        lambda: discover_rl.load_policy(out),
+    ):
+        with pytest.raises(UserError, match="A path is needed, not"):
+            call()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"algorithm": None}, "There is no algorithm None; what is needed is a name"),
+        ({"strategy": Reach}, r"There is no strategy <class .*register_strategy gives"),
+        ({"processes": "2"}, "processes must be a whole number from 0 to 1,000, not '2'"),
+        ({"processes": -1}, "processes must be a whole number from 0 to 1,000, not -1"),
+        ({"checkpoint_seconds": -1}, "checkpoint_seconds must be a number of seconds, 0 or more"),
+        ({"observer": 5}, "An observer is an instance of discover_rl.Observer, not 5"),
+        ({"observer": [discover_rl.Observer]}, "An observer is an instance of discover_rl.Obs"),
+    ],
+)
+def test_arguments_without_sense_are_one_sentence(given, sentence, tmp_path):
+    for call in (
+        lambda **given: discover_rl.train("Pendulum-v1", **given),
+        lambda **given: discover_rl.tune("Pendulum-v1", {"gamma": (0, 1)}, **given),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            call(**given, steps=40, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_object_of_another_process_is_one_sentence(tmp_path):

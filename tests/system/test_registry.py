@@ -177,6 +177,10 @@ def test_what_cannot_be_registered_is_refused():
             discover_rl.register_algorithm(name, algorithms.load("td3"))
     with pytest.raises(UserError, match="The strategy empty has no Hyper and no make"):
         discover_rl.register_strategy("empty", object())
+    registry = Registry("strategy", "nobody.strategies", {}, {}, ())
+    registry.register("ghost", "no_such_module")
+    with pytest.raises(UserError, match=r"^no_such_module:ghost cannot be imported: "):
+        registry.load("ghost")
 
 
 def test_the_code_of_a_strategy_of_ones_own_is_part_of_a_run(write, tmp_path):

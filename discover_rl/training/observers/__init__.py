@@ -8,9 +8,18 @@ from discover_rl.training.observers.base import (
     FailSafeObservers,
     Observer,
     Observers,
+    listed,
     requested,
     scalars,
     training_scalars,
 )
 
-__all__ = ["FailSafeObservers", "Observer", "Observers", "requested", "scalars", "training_scalars"]
+__all__ = [
+    "FailSafeObservers",
+    "Observer",
+    "Observers",
+    "listed",
+    "requested",
+    "scalars",
+    "training_scalars",
+]

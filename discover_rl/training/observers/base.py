@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from discover_rl.config import Run
+from discover_rl.core.types import UserError
 from discover_rl.training.events import (
     Compiling,
     Ended,
@@ -150,6 +151,18 @@ class FailSafeObservers(Observer):
                 self.observers.remove(observer)
                 self._say(f"{type(observer).__name__} is left out from here on: {error}")
         return "stop" if "stop" in answers else None
+
+
+def listed(given: Observer | Iterable[Observer | None] | None) -> list[Observer | None]:
+    """Return the observers that a caller names, one or several; a UserError if one is none.
+
+    None, also among several, stands for the one that shows progress on the terminal.
+    """
+    found = list(given) if isinstance(given, Iterable) else [given]
+    for one in found:
+        if one is not None and (isinstance(one, type) or not hasattr(one, "on_event")):
+            raise UserError(f"An observer is an instance of discover_rl.Observer, not {one!r}.")
+    return found
 
 
 def requested(out: Path, tensorboard: bool = False, wandb: str | None = None) -> list[Observer]:

@@ -24,7 +24,7 @@ from rich.text import Text
 from discover_rl.config import Run
 from discover_rl.system.text import printable
 from discover_rl.training.events import Report
-from discover_rl.training.observers.base import Observer
+from discover_rl.training.observers.base import Observer, Observers
 
 console = Console()
 """The console that everything is printed on."""
@@ -68,6 +68,20 @@ def on_terminal(out: Path) -> Iterator[Observer]:
         yield observer
     if not observer.began:
         say(f"Nothing is left to train in {out}.")
+
+
+@contextlib.contextmanager
+def together(several: Sequence[Observer | None], out: Path) -> Iterator[Observer]:
+    """In this context, several observers as one; None among them shows progress here.
+
+    Args:
+        several: the observers, in order.
+        out: the folder of the runs, for messages.
+    """
+    with contextlib.ExitStack() as stack:
+        yield Observers(
+            [stack.enter_context(on_terminal(out)) if it is None else it for it in several]
+        )
 
 
 class Pace:
