@@ -16,7 +16,6 @@ from discover_rl.storage import results
 from discover_rl.storage.files import move_aside
 from discover_rl.storage.results import Result
 from discover_rl.system import hardware
-from discover_rl.system.modules import OBJECT
 from discover_rl.system.paths import a_folder
 from discover_rl.training.signals import stop_on_signal
 
@@ -81,7 +80,8 @@ def train(
         >>> results[0].policy().predict([1.0, 0.0, 0.0])[0].shape  # doctest: +SKIP
         (1,)
     """
-    from discover_rl.envs.objects import task_of, wrapper_names  # here: it imports Gymnasium
+    # Here, because they import Gymnasium.
+    from discover_rl.envs.objects import processes_for, task_of, wrapper_names
     from discover_rl.envs.versions import completed
 
     given = [it for it in (task, env) if it is not None]
@@ -89,12 +89,7 @@ def train(
         raise UserError("train takes one task: an id, a function, a class or an environment.")
     name = completed(given[0]) if isinstance(given[0], str) else task_of(given[0])
     named = wrapper_names(wrappers)
-    objects = [it.removeprefix(OBJECT) for it in (name, *named) if it.startswith(OBJECT)]
-    if objects and processes > 1:
-        raise UserError(
-            f"{objects[0]} has no name that other processes could import; train in one "
-            "(processes=1), or give a function or class of a module."
-        )
+    processes = processes_for((name, *named), check_processes(processes))
     if not isinstance(env_kwargs or {}, Mapping):
         raise UserError(f"env_kwargs are arguments by name, not {type(env_kwargs).__name__}.")
     if env_kwargs:
@@ -103,7 +98,6 @@ def train(
         overrides["env.wrappers"] = named
     request = Request(name, algorithm, strategy, steps, seeds, overrides, str(start_from or ""))
     folder = request.default_folder if out is None else a_folder(out)
-    processes = 1 if objects else processes
     return launch(request, folder, observer, checkpoint_seconds, processes, fresh, anyway)
 
 

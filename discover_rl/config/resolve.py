@@ -219,6 +219,13 @@ def check_steps(steps: Any) -> int:
     return int(steps)
 
 
+def check_whole(name: str, number: Any) -> int:
+    """Return the argument of this name as an int; a UserError if it is not a whole number."""
+    if not _whole(number):
+        raise UserError(f"{name} must be a whole number, not {number!r}.")
+    return int(number)
+
+
 def check_processes(processes: Any) -> int:
     """Return a number of processes as an int; a UserError if it is not one."""
     if not _whole(processes) or not 0 <= processes <= MOST_PROCESSES:

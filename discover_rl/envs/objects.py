@@ -45,6 +45,23 @@ def task_of(env: Any) -> str:
     return _importable(env) or _keep(_short(env), env)
 
 
+def processes_for(names: Iterable[str], processes: int) -> int:
+    """Return how many processes may train on tasks and wrappers of these names: one, if any of
+    them is an object of this process. A UserError if more are asked for then.
+
+    Args:
+        names: of tasks and wrappers.
+        processes: as many are asked for; 0: as many as are faster.
+    """
+    objects = [name.removeprefix(OBJECT) for name in names if name.startswith(OBJECT)]
+    if objects and processes > 1:
+        raise UserError(
+            f"{objects[0]} has no name that other processes could import; train in one "
+            "(processes=1), or give a function or class of a module."
+        )
+    return 1 if objects else processes
+
+
 def wrapper_names(wrappers: Any) -> list[str]:
     """Return the names of one or several wrappers; those without a name are kept here.
 

@@ -7,12 +7,12 @@ checks it, `databases` opens other storages, `carry_out` trains, `pruning` stops
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discover_rl.config import Request
-from discover_rl.system.paths import a_folder
+from discover_rl.config import Request, check_processes
+from discover_rl.system.paths import a_file, a_folder
 from discover_rl.tuning.carry_out import carry_out
 from discover_rl.tuning.plan import MANY, Plan, default_folder, make_plan
 from discover_rl.tuning.trials import Trial, Tuning
@@ -24,7 +24,7 @@ __all__ = ["MANY", "Plan", "Trial", "Tuning", "carry_out", "default_folder", "ma
 
 
 def tune(
-    task: str,
+    task: str | Callable[..., Any] | Any,
     ranges: Mapping[str, Any],
     *,
     algorithm: str = "td3",
@@ -38,7 +38,7 @@ def tune(
     observer: Observer | Iterable[Observer | None] | None = None,
     checkpoint_seconds: float = 60.0,
     processes: int = 1,
-    storage: str | None = None,
+    storage: str | Path | None = None,
     prune: str | None = None,
     **overrides: Any,
 ) -> Tuning:
@@ -78,9 +78,15 @@ def tune(
         ...     "Pendulum-v1", steps=10_000, seeds=10, **tuning.best
         ... )
     """
-    from discover_rl.envs.versions import completed  # here, because it imports Gymnasium
+    # Here, because they import Gymnasium.
+    from discover_rl.envs.objects import processes_for, task_of
+    from discover_rl.envs.versions import completed
 
-    request = Request(completed(task), algorithm, strategy, steps, seeds, overrides)
+    name = completed(task) if isinstance(task, str) else task_of(task)
+    processes = processes_for([name], check_processes(processes))
+    if storage is not None and not isinstance(storage, str):
+        storage = str(a_file(storage))
+    request = Request(name, algorithm, strategy, steps, seeds, overrides)
     plan = make_plan(request, ranges, lanes, seed, prune)
     folder = default_folder(request) if out is None else a_folder(out)
     return carry_out(plan, folder, trials, observer, checkpoint_seconds, processes, storage)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from discover_rl.config import Run, check_processes, check_seconds, current_names
+from discover_rl.config import Run, check_processes, check_seconds, check_whole, current_names
 from discover_rl.core.types import Stopped, UserError
 from discover_rl.storage import files, results, schemas
 from discover_rl.storage.records import Record, record_paths
@@ -71,7 +71,7 @@ def carry_out(
 
     asked, processes = listed(observer), check_processes(processes)
     seconds = check_seconds("checkpoint_seconds", checkpoint_seconds)
-    if count < 1:
+    if (count := check_whole("trials", count)) < 1:
         raise UserError(f"trials must be at least 1, not {count}.")
     if count > MOST:
         raise UserError(f"trials must be {MOST:,} at most, not {count:,}.")

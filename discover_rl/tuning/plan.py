@@ -9,7 +9,15 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from discover_rl.config import MOST_RUNS, Request, Run, check_seeds, current_names, resolve
+from discover_rl.config import (
+    MOST_RUNS,
+    Request,
+    Run,
+    check_seeds,
+    check_whole,
+    current_names,
+    resolve,
+)
 from discover_rl.config.unused import check_used
 from discover_rl.core.types import UserError
 from discover_rl.tuning import pruning
@@ -107,6 +115,9 @@ def make_plan(
     seeds: Any = request.seeds
     if isinstance(seeds, Integral):
         seeds = [FIRST_SEED + seed for seed in check_seeds(seeds)]
+    lanes, seed = lanes if lanes is None else check_whole("lanes", lanes), check_whole("seed", seed)
+    if not isinstance(ranges, Mapping):
+        raise UserError(f"ranges are by the names of settings, not {type(ranges).__name__}.")
     request = dataclasses.replace(request, seeds=tuple(seeds) if _several(seeds) else seeds)
     if both := sorted(ranges.keys() & request.settings.keys()):
         raise UserError(f"{both[0]} is both set and tuned; remove one of --set and --range.")

@@ -171,6 +171,7 @@ def test_an_out_that_is_no_path_is_one_sentence(out, tmp_path, monkeypatch):
         ({"processes": "2"}, "processes must be a whole number from 0 to 1,000, not '2'"),
         ({"processes": -1}, "processes must be a whole number from 0 to 1,000, not -1"),
         ({"checkpoint_seconds": -1}, "checkpoint_seconds must be a number of seconds, 0 or more"),
+        ({"seeds": "3"}, "seeds must be how many, or a list, not '3'"),
         ({"observer": 5}, "An observer is an instance of discover_rl.Observer, not 5"),
         ({"observer": [discover_rl.Observer]}, "An observer is an instance of discover_rl.Obs"),
     ],
@@ -182,6 +183,25 @@ def test_arguments_without_sense_are_one_sentence(given, sentence, tmp_path):
     ):
         with pytest.raises(UserError, match=sentence):
             call(**given, steps=40, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"task": None}, "A task is an id, a function or class that makes an environment"),
+        ({"task": lambda: reach(), "processes": 2}, "lambda has no name that other processes"),
+        ({"ranges": [("gamma", 0, 1)]}, "ranges are by the names of settings, not list"),
+        ({"trials": "3"}, "trials must be a whole number, not '3'"),
+        ({"lanes": 2.5}, "lanes must be a whole number, not 2.5"),
+        ({"seed": None}, "seed must be a whole number, not None"),
+        ({"storage": 3}, "A path is needed, not 3"),
+    ],
+)
+def test_arguments_of_tune_without_sense_are_one_sentence(given, sentence, tmp_path):
+    given = {"task": "Pendulum-v1", "ranges": {"gamma": (0, 1)}} | given
+    with pytest.raises(UserError, match=sentence):
+        discover_rl.tune(**given, steps=40, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
