@@ -14,6 +14,7 @@ SCALE = 80 / 200
 def main(*paths: str) -> None:
     """Write a copy of each figure into the folder, which is the last argument."""
     *figures, folder = map(Path, paths)
+    folder.mkdir(parents=True, exist_ok=True)
     for path in figures:
         with Image.open(path) as figure:
             size = tuple(round(SCALE * length) for length in figure.size)

@@ -46,7 +46,6 @@ def test_made_up_curves_are_understood_and_laid_over_every_line(tmp_path, monkey
 
 def test_copies_of_figures_are_small(tmp_path, monkeypatch):
     Image.new("RGB", (1000, 500)).save(tmp_path / "figure.png")
-    (tmp_path / "copies").mkdir()
     words = ["small.py", str(tmp_path / "figure.png"), str(tmp_path / "copies")]
     monkeypatch.setattr("sys.argv", words)
     runpy.run_path(str(GALLERY / "small.py"), run_name="__main__")
