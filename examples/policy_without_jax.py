@@ -1,7 +1,7 @@
 """Load a policy and play an episode with it. NumPy computes the actions; JAX is not imported.
 
-discover train Pendulum-v1 --steps 5000 --set hidden=64,64 --out runs/pendulum
-python examples/policy_without_jax.py runs/pendulum/seed-0
+discover train Pendulum-v1 --steps 5000 --set hidden=64,64 --out runs/small
+python examples/policy_without_jax.py runs/small/seed-0
 """
 
 import sys
@@ -28,5 +28,5 @@ def main(folder: str) -> float:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("Which policy? Name the folder of a run, as runs/pendulum/seed-0.")
+        sys.exit("Which policy? Name the folder of a run, as runs/small/seed-0.")
     main(sys.argv[1])
