@@ -1,8 +1,10 @@
 """What the documentation tells users to type is understood, and its examples run."""
 
 import ast
+import os
 import re
 import shlex
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -16,6 +18,7 @@ from markdown_it import MarkdownIt
 from discover_rl import algorithms, config, strategies, tuning
 from discover_rl.agents import Agent
 from discover_rl.algorithms import ALGORITHMS, off_policy_parts, on_policy_parts
+from discover_rl.cli import exit_codes
 from discover_rl.cli.main import app
 from discover_rl.cli.options import name_and_value
 from discover_rl.config import Request
@@ -109,6 +112,24 @@ def test_commands_of_the_pages_can_be_called_one_after_another():
             folder = str(given["out"] or Request(**named, start_from=start).default_folder)
             assert found.setdefault(folder, (named, own)) == (named, own), f"{page}: {command}"
     assert len(found) > 60
+
+
+@pytest.mark.parametrize("code", exit_codes.MEANINGS)
+def test_the_job_of_the_cluster_tutorial_goes_back_into_the_queue_if_something_is_left(
+    code, tmp_path
+):
+    """With a `discover` that ends with this code, and a Slurm that writes down what it is told."""
+    page = (ROOT / "docs" / "tutorials" / "cluster.md").read_text()
+    (job,) = re.findall(r"```sh\n(#!/bin/bash\n.*?)```", page, re.DOTALL)
+    for name, end in (("discover", code), ("scontrol", 0)):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >> told\nexit {end}\n')
+        (tmp_path / name).chmod(0o755)
+    slurm = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "2", "SLURM_CPUS_PER_TASK": "2"}
+    env = slurm | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run(["bash", "-c", job], cwd=tmp_path, env=env).returncode == code
+    first, *others = (tmp_path / "told").read_text().splitlines()
+    assert first == "discover run mine.toml --shard 2/4 --minutes 55 --processes 2"
+    assert others == (["scontrol requeue 77_2"] if code == exit_codes.UNFINISHED else [])
 
 
 def test_the_readme_is_read_in_a_minute():
