@@ -166,7 +166,9 @@ def show_status(study: Study, found: Sequence[RunStatus]) -> None:
     table = Table(box=None, padding=(0, 1))
     for name in ("cell", *STATES, "steps"):
         left = name == "cell"
-        table.add_column(name, justify="left" if left else "right", no_wrap=not left)
+        # The ends of long names are what tells cells apart, so they are broken and not cut.
+        justify = "left" if left else "right"
+        table.add_column(name, justify=justify, no_wrap=not left, overflow="fold")
     # If there are too many cells for the table, those that are done are left out first.
     order = sorted(by_cell, key=lambda name: all(run.state == "done" for run in by_cell[name]))
     listed = [name for name in by_cell if name in set(order[:ROWS])]

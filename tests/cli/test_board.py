@@ -102,3 +102,14 @@ def test_a_share_of_steps_counts_every_task_by_its_own_length():
     done = [RunStatus(name, "done", steps) for name, steps in lengths.items()]
     assert board._share(study, done) == 1.0
     assert board._lengths(study) == f"up to {max(lengths.values()):,}"
+
+
+def test_a_status_has_whole_names_of_cells_in_80_columns(monkeypatch):
+    text = SMALL.replace("[grid]", '[grid]\n"strategy.lam" = [0.03, 0.1]\n', 1)
+    text = text.replace('["none", "gaussian"]', '"discover"')
+    study = studies.declared(text, "small", "small.toml")
+    console = Console(file=io.StringIO(), width=80)
+    monkeypatch.setattr(board, "console", console)
+    board.show_status(study, [RunStatus(run.name, "waiting") for run in study.runs])
+    printed = "".join(line[:34].strip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+    assert all(cell.name in printed for cell in study.cells)
