@@ -122,9 +122,10 @@ def id_here(name: str) -> str:
 
     >>> id_here("PointMaze_UMaze-v3"), id_here("HopperHop-v1")
     ('gymnasium_robotics:PointMaze_UMaze-v3', 'dm_control/hopper-hop-v0')
-    >>> id_here("hopper-hop")
-    'dm_control/hopper-hop-v0'
+    >>> id_here("hopper-hop"), id_here("gymnasium-robotics/FetchReach-v4")
+    ('dm_control/hopper-hop-v0', 'gymnasium_robotics:FetchReach-v4')
     """
+    name = re.sub(r"^(gymnasium[-_]robotics|discover[-_]rl|dm[-_]control)[:/]", "", name)
     if re.match(r"(PointMaze|AntMaze)_|Fetch[A-Z]|AdroitHand|Hand(Reach|Manipul)|FrankaKit", name):
         return ROBOTICS + name
     if name in sparse.GOALS:

@@ -16,7 +16,7 @@ from discover_rl.core.types import Spec, Transition
 from discover_rl.envs.answers import WrongAnswer, begun, flat, shape_of, single, stepped
 from discover_rl.envs.rewards import DelayedReward
 from discover_rl.envs.settings import PLAIN, Making
-from discover_rl.envs.tasks import make, raised, renewed, spec_of
+from discover_rl.envs.tasks import close, make, raised, renewed, spec_of
 from discover_rl.envs.vector import EndedEpisodes, Episode, VectorEnv
 
 
@@ -122,7 +122,7 @@ class GymnasiumVector(VectorEnv):
 
     def close(self) -> None:
         for env in self.envs:
-            env.close()
+            close(env)
 
     def _observe(self, env: int, raw: Any, reward: float) -> np.ndarray:
         """Add an answer to the digest and return the observation, flat, as a copy: some
@@ -199,4 +199,4 @@ class GymnasiumEpisodes:
     def close(self) -> None:
         """Close the environments."""
         for env in self.envs:
-            env.close()
+            close(env)

@@ -43,7 +43,7 @@ def fingerprint(task: str, making: Making = PLAIN_MAKING) -> str:
     try:
         return fingerprint_of(env, makers, task.startswith(OBJECT))
     finally:
-        env.close()
+        tasks.close(env)
 
 
 def fingerprint_of(

@@ -43,9 +43,10 @@ def check_spaces(env: gymnasium.Env, task: str) -> None:
         raise UserError(f"{task} has a Dict of observations whose keys have no order.") from None
     if unfit := next((part for part in parts if not isinstance(part, spaces.Box)), None):
         whole = "" if unfit is observed else f"{_kind(observed)} of "
+        way = " (gymnasium.wrappers.FlattenObservation makes one)"
         raise UserError(
             f"{task} has {whole}{_kind(unfit)} observations; a Box is needed, or a Dict or Tuple "
-            "of Boxes (gymnasium.wrappers.FlattenObservation makes one)."
+            f"of Boxes{way if observed.is_np_flattenable else ''}."
         )
     if not size_of(observed):
         raise UserError(f"{task} has observations without numbers; at least one is needed.")

@@ -95,7 +95,8 @@ def _cannot_make(task: str, error: Exception, filmed: bool, given: dict[str, Any
     missing = extras.missing_module(error)
     if extra := extras.EXTRAS.get(missing.split(".")[0]):
         return Unmakeable(extras.hint(task, extra))
-    if isinstance(error, ModuleNotFoundError):
+    ours = id_here(task)
+    if isinstance(error, ModuleNotFoundError) and ours in ("", task):
         return Unmakeable(f"{task} needs a module that is not installed: {missing}.")
     if isinstance(error, gymnasium.error.Error | ImportError | ValueError):
         reason = " ".join(str(error).split())
@@ -105,7 +106,7 @@ def _cannot_make(task: str, error: Exception, filmed: bool, given: dict[str, Any
                 "one to one."
             )
         if name not in gymnasium.registry:
-            if (ours := id_here(name)) and ours != task:
+            if (ours := ours or id_here(name)) and ours != task:
                 return UserError(f"There is no task {task}. Did you mean {ours}?")
             hint = nearest(name, gymnasium.registry).replace("mean ", f"mean {module}{colon}")
             if module:
@@ -172,8 +173,14 @@ def renewed(env: gymnasium.Env, make_again: Callable[[], gymnasium.Env]) -> gymn
     """
     if not type(env.unwrapped).__module__.startswith("gymnasium.envs.box2d"):
         return env
-    env.close()
+    close(env)
     return make_again()
+
+
+def close(env: gymnasium.Env) -> None:
+    """Close an environment that is done with, whatever it raises then."""
+    with contextlib.suppress(Exception):
+        env.close()
 
 
 def spec_of(env: gymnasium.Env) -> Spec:
@@ -226,7 +233,7 @@ def describe(error: Exception) -> str:
 def time_limit(task: str, making: Making = PLAIN) -> int | None:
     """The time limit of a task's episodes, in steps of a run; None if it has none."""
     env = make(task, making=making)
-    env.close()
+    close(env)
     return _limit(env)
 
 
@@ -238,7 +245,7 @@ def check(task: str, making: Making = PLAIN) -> Spec:
     """
     env = make(task, making=making)
     spec = spec_of(env)
-    env.close()
+    close(env)
     if any(map(is_image, parts_of(env.observation_space))):
         _note_images(task)
     return spec

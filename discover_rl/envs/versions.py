@@ -20,6 +20,8 @@ def full_id(task: str) -> str:
 
     >>> full_id("Pendulum"), full_id("Pendulum-v1"), full_id("NoSuchTask")
     ('Pendulum-v1', 'Pendulum-v1', 'NoSuchTask')
+    >>> full_id("dm_control/hopper-hop")
+    'dm_control/hopper-hop-v0'
 
     Sparse tasks of this package are one task, with its module or without:
 
@@ -33,6 +35,8 @@ def full_id(task: str) -> str:
         return f"{OWN}{task.removesuffix('-v0')}-v0"
     if re.search(r"-v\d+$", task):
         return task
+    if task.startswith(DM_CONTROL):
+        return f"{task}-v0"  # the only version; they are registered when one of them is made
     module, _, name = task.rpartition(":")
     if module:
         try:

@@ -23,6 +23,7 @@ from discover_rl.report import statistics
 from discover_rl.report.across import references
 from discover_rl.report.comparisons import Analysis
 from discover_rl.report.data import FINE, Results
+from discover_rl.report.formatting import fixed
 from discover_rl.report.tables import Entry, Table
 
 SHARE = 0.01
@@ -106,9 +107,9 @@ def suite(analysis: Analysis) -> Table | None:
         value, low, high = statistics.bootstrap(by_task, resampling=FINE)
         mine = [it for it in known if it.label == label]
         found, runs = sum(it.found for it in mine), sum(it.runs for it in mine)
-        interval = "–" if low is None else f"[{low:.3f}, {high:.3f}]"
+        interval = "–" if low is None else f"[{fixed(low, 3)}, {fixed(high, 3)}]"
         share = f"{found} of {runs}"
-        rows.append([Entry(text) for text in (label, f"{value:.3f}", interval, share)])
+        rows.append([Entry(text) for text in (label, fixed(value, 3), interval, share)])
     head = [analysis.group.kind, "suite score", "95 % interval", "runs that found the reward"]
     caption = (
         f"{analysis.group.title}: IQM of normalised scores over {analysis.overall.over} and their "

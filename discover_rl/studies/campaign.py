@@ -11,6 +11,7 @@ from discover_rl.core.types import Spec, Stopped, UserError
 from discover_rl.envs.backends import spaces
 from discover_rl.envs.settings import Env
 from discover_rl.envs.tasks import Unmakeable
+from discover_rl.envs.versions import full_id
 from discover_rl.storage import checkpoints, files
 from discover_rl.storage.files import FolderInUse
 from discover_rl.storage.records import read_record, record_path, sources_in
@@ -81,6 +82,8 @@ def prepare(
             continue  # its own runs will fail, and no others
         except UserError as error:
             raise UserError(f"{cell.where}, task: {error}") from error
+        if (whole := full_id(cell.task)) != cell.task:
+            raise UserError(f"{cell.where}, task: a study has whole ids, here {whole}.")
     over = set()
     for run in study.runs:
         found = read_record(record_path(out, run.name))

@@ -143,5 +143,5 @@ def of_task(
         if terminated or truncated:
             env.reset()
     took = time.perf_counter() - began
-    env.close()
+    tasks.close(env)
     return {task_kind(task, making): took / STEPS}

@@ -87,7 +87,8 @@ def test_no_task_that_envpool_has_is_missing():
     "task",
     [
         *("PointMaze_UMaze-v3", "HopperHop-v1", "hopper-hop", "finger-turn_hard-v0"),
-        *("dm_control:hopper-hop-v0", "SparseAnt-v7"),
+        *("dm_control:hopper-hop-v0", "SparseAnt-v7", "discover_rl/SparseAnt-v0"),
+        *("gymnasium-robotics:FetchReach-v4", "gymnasium_robotics/FetchReach-v4"),
     ],
 )
 def test_an_id_without_its_module_is_answered_with_the_whole(task, monkeypatch):
@@ -102,6 +103,9 @@ def test_an_id_without_its_module_is_answered_with_the_whole(task, monkeypatch):
         "dm_control:hopper-hop-v0": "dm_control/hopper-hop-v0",
         "finger-turn_hard-v0": "dm_control/finger-turn_hard-v0",
         "SparseAnt-v7": "SparseAnt-v0",
+        "discover_rl/SparseAnt-v0": "discover_rl:SparseAnt-v0",
+        "gymnasium-robotics:FetchReach-v4": "gymnasium_robotics:FetchReach-v4",
+        "gymnasium_robotics/FetchReach-v4": "gymnasium_robotics:FetchReach-v4",
     }
     assert str(caught.value) == f"There is no task {task}. Did you mean {whole[task]}?"
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
+from discover_rl.envs import tasks
 from discover_rl.envs.gymnasium_vector import GymnasiumVector
 from discover_rl.envs.vector import episode_seed
 
@@ -45,6 +46,8 @@ class Clock(gymnasium.Env):
 
     def close(self):
         self.closed += 1
+        if self.leak == "closed":
+            raise OSError("it was closed already")
 
 
 for name, settings in {
@@ -53,6 +56,7 @@ for name, settings in {
     "LeaksObservation": {"length": 4, "end": "terminated", "leak": "observation"},
     "LeaksReward": {"length": 4, "end": "terminated", "leak": "reward"},
     "LeaksLength": {"length": 4, "end": "terminated", "leak": "length"},
+    "FailsToClose": {"length": 4, "end": "terminated", "leak": "closed"},
 }.items():
     gymnasium.register(f"{name}-v0", entry_point=Clock, kwargs=settings)
 
@@ -165,6 +169,14 @@ def test_closing_closes_every_environment():
     vector = begun("Terminates-v0", [0, 1])
     vector.close()
     assert [env.unwrapped.closed for env in vector.envs] == [1, 1]
+
+
+def test_what_an_environment_raises_when_it_is_closed_hurts_no_run():
+    vector = begun("FailsToClose-v0", [0, 1])
+    vector.close()
+    assert [env.unwrapped.closed for env in vector.envs] == [1, 1]
+    assert not vector.crashes
+    assert tasks.check("FailsToClose-v0") == vector.spec
 
 
 @pytest.mark.parametrize("task", ["Terminates-v0", "Truncates-v0"])

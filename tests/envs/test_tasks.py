@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Sequence
 
 from discover_rl.core.types import UserError
 from discover_rl.envs.tasks import make
@@ -35,6 +35,7 @@ for name, acted, observed in [
     ("Observationless", BOX, None),
     ("Disordered", BOX, Dict({"a": BOX, 1: BOX})),
     ("DiscreteObserved", BOX, Discrete(3)),
+    ("SequenceObserved", BOX, Sequence(BOX)),
     ("Unbounded", Box(-np.inf, np.inf, (2,)), BOX),
     ("HalfBounded", Box(np.float32([0, 0]), np.float32([1, np.inf])), BOX),
     ("Pointwise", Box(np.float32([0, 1]), np.float32([1, 1])), BOX),
@@ -60,7 +61,8 @@ for name, acted, observed in [
         ("Actionless-v0", ["no action_space"]),
         ("Observationless-v0", ["no observation_space"]),
         ("Disordered-v0", ["Dict", "keys have no order"]),
-        ("DiscreteObserved-v0", ["Discrete observations", "Box"]),
+        ("DiscreteObserved-v0", ["Discrete observations", "FlattenObservation"]),
+        ("SequenceObserved-v0", ["Sequence observations", "Tuple of Boxes."]),
         ("Unbounded-v0", ["without bounds"]),
         ("HalfBounded-v0", ["without bounds"]),
         ("Pointwise-v0", ["low < high"]),

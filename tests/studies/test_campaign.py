@@ -245,6 +245,10 @@ def test_mistakes_write_nothing(small, tmp_path, capsys):
     assert discover("run", str(small), "--out", str(out)) == 2
     printed = capsys.readouterr().err
     assert printed == "small.toml, task: There is no task Pendulm-v1. Did you mean Pendulum-v1?\n"
+    small.write_text(SMALL.replace("Pendulum-v1", "Pendulum"))
+    assert discover("run", str(small), "--out", str(out)) == 2
+    printed = capsys.readouterr().err
+    assert printed == "small.toml, task: a study has whole ids, here Pendulum-v1.\n"
     for words in (["--shard", "3/2"], ["--engine", "raay"], ["--address", "auto"]):
         assert discover("run", str(small), "--out", str(out), *words) == 2
     assert not out.exists()
