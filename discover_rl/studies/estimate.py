@@ -257,10 +257,10 @@ def _cost(
         )
         return timings.get(speed.task_kind(run.task, run.env.making), measure)
 
+    here, there = physics(run), physics(like.runs[0])  # first: an error of the task is said there
     measure = functools.partial(speed.of_training, like, measuring, on_gpu) if measuring else None
     name = speed.kind(like, on_gpu)
     learning, start = timings.get(name, measure), timings.get(f"start of {name}", None)
-    here, there = physics(run), physics(like.runs[0])
     if learning is None or start is None or here is None or there is None:
         return Cost(lanes * each.total, disk, kept, None)
     backend = choose_backend(run.task, run.env.backend, job.place, run.env.making)

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from discover_rl.config import Metrics
-from discover_rl.core.types import Stopped
+from discover_rl.core.types import Stopped, UserError
 from discover_rl.envs import tasks
+from discover_rl.envs.answers import stepped
 from discover_rl.envs.settings import PLAIN, Making
 from discover_rl.system import hardware
 from discover_rl.training.engines import local, places
@@ -54,6 +55,9 @@ def of_training(job: Job, measuring: Callable[[str], None], on_gpu: int = 1) -> 
 
     Returns:
         Seconds per step and lane, and seconds to start and to compile the programs.
+
+    Raises:
+        UserError: the cohort ended before it could be measured.
     """
     run = job.runs[0]
     at_once, name = places(on_gpu=on_gpu)[job.place], kind(job, on_gpu)
@@ -94,6 +98,9 @@ def of_training(job: Job, measuring: Callable[[str], None], on_gpu: int = 1) -> 
     for outcome in outcomes:
         if outcome is not None and not isinstance(outcome, Stopped):
             raise outcome
+    if any(len(own) < 2 for own in marks):
+        what = f"{run.algorithm} + {run.strategy} on {run.task}"
+        raise UserError(f"{what} cannot be measured: it ended after a few steps.")
     spans = together(marks) if measured() else [(own[0], own[-1]) for own in marks]
     each = [(b[1] - a[1]) / (b[0] - a[0]) / len(job.runs) for a, b in spans]
     seconds = float(np.median(each))
@@ -131,17 +138,24 @@ def task_kind(task: str, making: Making) -> str:
 def of_task(
     task: str, measuring: Callable[[str], None], making: Making = PLAIN
 ) -> dict[str, float]:
-    """Measure seconds per step of a task, with random actions."""
+    """Measure seconds per step of a task, with random actions.
+
+    Raises:
+        UserError: the environment raised an error, or gave a useless answer.
+    """
     measuring(task)
     env = tasks.make(task, making=making)
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    actions = [env.action_space.sample() for _ in range(STEPS)]
-    began = time.perf_counter()
-    for action in actions:
-        _, _, terminated, truncated, _ = env.step(action)
-        if terminated or truncated:
-            env.reset()
-    took = time.perf_counter() - began
+    try:
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        actions = [env.action_space.sample() for _ in range(STEPS)]
+        began = time.perf_counter()
+        for action in actions:
+            _, _, terminated, truncated, _ = stepped(env.step(action))
+            if terminated or truncated:
+                env.reset()
+        took = time.perf_counter() - began
+    except Exception as error:
+        raise UserError(f"{task} cannot be measured: {tasks.raised(error)}.") from error
     tasks.close(env)
     return {task_kind(task, making): took / STEPS}

@@ -8,9 +8,9 @@ import pytest
 
 from discover_rl import studies
 from discover_rl.agents.off_policy import agent
-from discover_rl.core.types import Stopped
+from discover_rl.core.types import Stopped, UserError
 from discover_rl.envs import tasks
-from discover_rl.envs.settings import Env
+from discover_rl.envs.settings import Env, Making
 from discover_rl.studies import estimate, plan, speed
 from discover_rl.system import hardware
 from discover_rl.training import engines, memory
@@ -127,6 +127,15 @@ def test_a_measurement_ends_although_one_cohort_ended_before_the_other_began(job
     monkeypatch.setattr(speed.time, "monotonic", lambda: now)
     seconds, _ = speed.of_training(jobs[0]._replace(place="gpu"), str, 2).values()
     assert seconds == pytest.approx(1 / 500 / 2)
+
+
+def test_what_cannot_be_measured_is_one_sentence(jobs, monkeypatch):
+    making = Making(kwargs=(("parts", 4),))
+    with pytest.raises(UserError, match=r"Answers-v0 cannot be measured: step returned 4 values"):
+        speed.of_task("tests.envs.odd_tasks:Answers-v0", str, making)
+    monkeypatch.setattr(speed.local, "run", lambda *_, **__: [None])  # all of its lanes have failed
+    with pytest.raises(UserError, match=r"on Pendulum-v1 cannot be measured: it ended"):
+        speed.of_training(jobs[0], str)
 
 
 def test_environments_of_a_run_are_measured_together(jobs, monkeypatch):
