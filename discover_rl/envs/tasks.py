@@ -270,6 +270,8 @@ def check_backend(task: str, backend: str, making: Making = PLAIN) -> None:
     if backend != "envpool":
         return
     if not in_envpool(task):
+        if (ours := id_here(task)) and ours != task:
+            raise UserError(f"There is no task {task}. Did you mean {ours}?")
         raise UserError(f"env.backend=envpool does not have {task}; it needs gymnasium.")
     if making.gymnasium_only:
         raise UserError(f"{making.gymnasium_only} needs env.backend=gymnasium; envpool has none.")

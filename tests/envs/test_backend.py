@@ -81,6 +81,19 @@ def test_envpool_is_had_anywhere_for_its_tasks():
             tasks.choose_backend("Hopper-v4", "envpool", place)
 
 
+@pytest.mark.parametrize(
+    ("other", "ours"),
+    [
+        ("CartpoleSwingupSparse-v1", "dm_control/cartpole-swingup_sparse-v0"),
+        ("PointMaze_UMaze-v3", "gymnasium_robotics:PointMaze_UMaze-v3"),
+    ],
+)
+def test_envpool_has_its_tasks_by_the_ids_that_they_have_here(other, ours):
+    with pytest.raises(UserError, match=f"There is no task {other}. Did you mean {ours}?"):
+        tasks.check_backend(other, "envpool")
+    tasks.check_backend(ours, "envpool")
+
+
 def test_without_the_package_it_is_said_how_to_have_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(hardware, "cores", lambda: 16)
