@@ -17,12 +17,14 @@ SAID = (
 HANGS = """
 import ctypes
 import sys
+import threading
 from discover_rl.training import signals
 
 library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 with getattr(signals, sys.argv[1])():
     library.pthread_mutex_lock(mutex)
-    print("ready", flush=True)
+    # Said while the main thread hangs already: before, Python would answer the first signal.
+    threading.Timer(0.3, print, ["ready"], {"flush": True}).start()
     library.pthread_mutex_lock(mutex)  # for ever, and Python answers no signal meanwhile
 """
 
