@@ -41,6 +41,7 @@ from discover_rl.core.equations import (
     gaussian_entropy,
     learning_rates,
 )
+from discover_rl.core.schedules import settled
 from discover_rl.core.types import (
     Actor,
     Array,
@@ -153,11 +154,12 @@ def make(spec: Spec, settings: Hyper, strategy: Strategy, parts: Parts) -> OnPol
     ) -> Callable[[Any, Array, Any], tuple[Any, Nudge, Array]]:
         # Everything that is constant during a rollout is computed here, once.
         shown = View(state.actor, policy, features, distribution, progress=progress)
+        known = settled(state.strategy, progress)
         log_std = state.actor["net"]["log_std"]["value"]
         own_std = networks.namespace(log_std).exp(log_std)[..., None, :]
 
         def act(memory: Any, obs: Array, noise: Any) -> tuple[Any, Nudge, Array]:
-            memory, nudge = acting.behave(state.strategy, memory, shown, obs, noise[1], False)
+            memory, nudge = acting.behave(known, memory, shown, obs, noise[1], False)
             std = own_std if nudge.std is None else nudge.std
             normal = noise[0] if nudge.noise is None else nudge.noise
             return memory, nudge, mean_of(nudge, obs) + std * normal

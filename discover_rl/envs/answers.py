@@ -15,6 +15,8 @@ from discover_rl.envs.observations import flatten
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 LARGEST = float(np.finfo(SINGLE).max)
 """The largest number that single precision has."""
+FLOATS = (float, np.float64)
+"""The types of most rewards."""
 
 
 class WrongAnswer(Exception):
@@ -27,6 +29,8 @@ def number(reward: Any) -> float:
     Raises:
         WrongAnswer: it is not a number, or too large for single precision.
     """
+    if type(reward) in FLOATS and -LARGEST <= reward <= LARGEST:  # as most are
+        return float(reward)
     if isinstance(reward, np.ndarray) and reward.ndim:
         raise WrongAnswer(f"the reward has the shape {reward.shape}, and must be one number")
     try:
@@ -61,7 +65,11 @@ def stepped(answer: Any) -> tuple[Any, float, bool, bool, Any]:
         parts = "(observation, reward, terminated, truncated, info)"
         raise WrongAnswer(f"step returned {_amount(answer)}, and must return {parts}")
     obs, reward, done, limit, info = answer
-    return obs, number(reward), _flag("terminated", done), _flag("truncated", limit), info
+    if type(done) is not bool:
+        done = _flag("terminated", done)
+    if type(limit) is not bool:
+        limit = _flag("truncated", limit)
+    return obs, number(reward), done, limit, info
 
 
 def _amount(answer: Any) -> str:
