@@ -271,6 +271,7 @@ def test_an_objects_private_attributes_count_and_what_has_happened_to_it_does_no
         assert hash_of(env) != hash_of(other)
 
 
+@pytest.mark.slow
 def test_of_an_environment_of_gymnasiums_all_that_it_was_made_with_counts():
     """Its task is called object:PendulumEnv, whatever it is."""
 

@@ -89,6 +89,7 @@ def test_a_report_has_the_page(tmp_path):
     assert (tmp_path / "report/index.html").read_text() == built(study, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_thousand_long_runs_make_a_page_of_a_few_megabytes(tmp_path, monkeypatch):
     monkeypatch.setitem(bands.BANDS, "iqm", statistics.half_sd_band)  # as many numbers, sooner
     grid = {"task": [f"Task{i}-v0" for i in range(25)], "algorithm": "td3"}

@@ -218,6 +218,7 @@ def test_tasks_whose_files_would_be_the_same_keep_their_own(tmp_path):
     assert "My-Task-v0 (" in report.write(study, tmp_path).summary
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_files(tmp_path):
     study = declare(TWO | {"task": ["Hopper-v5", "My-v0"]}, seeds=5)
     noise = np.random.default_rng(0).normal(size=100)

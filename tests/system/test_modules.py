@@ -185,6 +185,7 @@ def of_script(path, code: str):
     return elsewhere(command=(sys.executable, str(path)), env=variables)
 
 
+@pytest.mark.slow
 def test_processes_of_ours_do_not_search_the_working_directory_either(here, tmp_path):
     """Workers, what multiprocessing starts beside them, and the process that evaluates."""
     for module in ("multiprocessing", "pickle", "struct", "numpy", "jax"):

@@ -19,8 +19,9 @@ def evaluate_in_a_process(monkeypatch) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_limits")
-@pytest.mark.parametrize("stop", [None, pytest.param(130, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stop", [None, 130])
 def test_evaluation_in_a_process_gives_the_same_records(tmp_path, monkeypatch, stop):
     """Also if a lane diverges meanwhile, and if training is stopped and resumed."""
     runs = runs_of(critic_lr=[3e-4, 1e30], seeds=1)

@@ -78,6 +78,7 @@ def test_on_policy_they_are_the_same_as_without_leaving(tmp_path, algorithm):
     assert_same_files(tmp_path / "whole", tmp_path / "legs")
 
 
+@pytest.mark.slow
 def test_stopped_before_at_and_after_the_step_they_are_the_same(whole, tmp_path):
     runs = runs_of(seeds=3)
     stop_at(50, runs, tmp_path, until=120)

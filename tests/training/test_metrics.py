@@ -88,9 +88,10 @@ def test_observers_hear_the_lines_and_how_fast_it_went(td3):
     assert "second" not in (out / "seed-0" / "record.jsonl").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "settings"),
-    [("td3", {}), pytest.param("ppo", {"env.count": 2, "horizon": 10}, marks=pytest.mark.slow)],
+    [("td3", {}), ("ppo", {"env.count": 2, "horizon": 10})],
 )
 def test_nothing_moves_by_it_and_a_stopped_run_writes_the_same_lines(
     td3, tmp_path, algorithm, settings

@@ -65,8 +65,10 @@ def test_afterwards_signals_are_as_before():
     ("number", "context", "all_said"),
     [
         (signal.SIGINT, "stop_on_signal", SAID),
-        (signal.SIGTERM, "stop_on_signal", SAID),
-        (signal.SIGINT, "end_where_it_hangs", "Ended at once.\n"),
+        pytest.param(signal.SIGTERM, "stop_on_signal", SAID, marks=pytest.mark.slow),
+        pytest.param(
+            *(signal.SIGINT, "end_where_it_hangs", "Ended at once.\n"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_process_that_hangs_ends_at_the_second(number, context, all_said):

@@ -110,6 +110,7 @@ def test_its_replay_holds_the_others_transitions(old):
     assert replay_buffer.ended(entered, np.array([99])).all()
 
 
+@pytest.mark.slow
 def test_a_killed_one_goes_on_exactly_without_the_other(old, new, tmp_path):
     source = shutil.copytree(old, tmp_path / "source")
     out = tmp_path / "out"

@@ -109,6 +109,7 @@ def test_trials_below_the_median_of_earlier_ones_are_stopped(tmp_path, pretended
         assert names == [f"trial-{i}/seed-{seed}" for i in living for seed in (1000, 1001)]
 
 
+@pytest.mark.slow
 def test_records_the_table_and_optuna_say_where_each_was_pruned(tmp_path, pretended):
     tuning = tuned(tmp_path, storage=f"sqlite:///{tmp_path}/trials.db")
     pruned = tuning.pruned[0]
