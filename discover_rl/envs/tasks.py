@@ -92,14 +92,13 @@ def _cannot_make(task: str, error: Exception, filmed: bool, given: dict[str, Any
     """The error for a task that Gymnasium could not make, given what it raised."""
     module, colon, name = task.rpartition(":")
     reason = describe(error)
-    missing = extras.missing_module(error)
+    missing, ours = extras.missing_module(error), id_here(task)
+    if isinstance(error, ModuleNotFoundError) and ours not in ("", task):
+        return UserError(f"There is no task {task}. Did you mean {ours}?")
     if extra := extras.EXTRAS.get(missing.split(".")[0]):
         return Unmakeable(extras.hint(task, extra))
-    ours = id_here(task)
     if isinstance(error, ModuleNotFoundError):
-        if ours in ("", task):
-            return Unmakeable(f"{task} needs a module that is not installed: {missing}.")
-        return UserError(f"There is no task {task}. Did you mean {ours}?")
+        return Unmakeable(f"{task} needs a module that is not installed: {missing}.")
     if isinstance(error, gymnasium.error.Error | ImportError | ValueError):
         reason = " ".join(str(error).split())
         if successor := _successor(name):

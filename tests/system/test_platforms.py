@@ -24,7 +24,7 @@ LACKING = {
 }
 """Names that these modules do not have on Windows."""
 WITHOUT_POSIX = f"""
-import os, signal, sys
+import asyncio, os, signal, sys  # asyncio goes by the platform's name, not by what is there
 for name in {POSIX_ONLY}:
     sys.modules[name] = None  # importing it is an ImportError
 for module, names in {LACKING}.items():
