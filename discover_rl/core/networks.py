@@ -224,7 +224,9 @@ def late_layer(depth: int) -> int:
 
 
 def _linear(layer: Any, x: Array, head: bool = False) -> Array:
-    half, weight = _half(x), layer["weight"]
+    weight, half = layer["weight"], None
+    if not isinstance(x, np.ndarray):  # on the host every call counts
+        half = _half(x)
     product = half.product(x, weight, head) if half else x @ weight
     return product + layer["bias"][..., None, :]
 

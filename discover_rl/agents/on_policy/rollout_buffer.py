@@ -65,17 +65,16 @@ class RolloutBuffer:
 
     def write_action(self, now: int, obs: Any, action: Any, context: Any) -> None:
         """Write what was acted upon and the policy's own action; all are (environments, 1, …)."""
-        at = self._at + now
-        _write(self._obs[at], obs)
-        _write(self._action[at], action)
+        self._write(self._obs, now, obs)
+        self._write(self._action, now, action)
         if context is not None:
-            _write(self._context[at], context)
+            self._write(self._context, now, context)
 
     def write_answer(self, now: int, answer: Transition, next_obs: np.ndarray) -> None:
         """Write what the environments answered; `next_obs`, (environments, 1, …), as networks see
         it."""
         self.reward[now], self._next_obs[now] = answer.reward, answer.next_obs
-        _write(self._following[self._at + now], next_obs)
+        self._write(self._following, now, next_obs)
 
     def write_ends(self, now: int, answer: Transition, last_obs: np.ndarray) -> None:
         """Write where episodes ended; `last_obs` are their last observations, likewise."""
@@ -142,7 +141,6 @@ class RolloutBuffer:
         """(environments, …) → (lanes, n, …)."""
         return np.reshape(array, (self._lanes, self._count, *array.shape[1:]))
 
-
-def _write(there: Any, array: Any) -> None:
-    """Write (environments, 1, …) into (lanes, n, …)."""
-    there[...] = array.reshape(there.shape)
+    def _write(self, there: Any, now: int, array: Any) -> None:
+        """Write a step, (environments, 1, …), into (T, lanes, n, …)."""
+        there[self._at + now] = array if self._count == 1 else self._by_lane(array[:, 0])
