@@ -143,4 +143,6 @@ class RolloutBuffer:
 
     def _write(self, there: Any, now: int, array: Any) -> None:
         """Write a step, (environments, 1, …), into (T, lanes, n, …)."""
-        there[self._at + now] = array if self._count == 1 else self._by_lane(array[:, 0])
+        if self._count > 1:  # with one environment it has this shape, and this is done at each step
+            array = self._by_lane(array[:, 0])
+        there[self._at + now] = array
